@@ -1,5 +1,5 @@
+import type { LimitJson } from '../../src/edge/listing/shapes.ts';
 import { showMoney } from '../../src/engine/algorithms/money.ts';
-import type { LimitJson } from '../../src/engine/rules/match/shapes.ts';
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const oneDecimal = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });

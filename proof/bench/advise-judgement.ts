@@ -5,8 +5,8 @@ import type { Proposal, RuleAdvice } from '../../src/parts/advise/answers.ts';
 import { hasProposal, overlayText } from '../../src/parts/advise/render-advice.ts';
 import { RuleSketches } from '../../src/parts/advise/rule-sketches.ts';
 import { ReplayEngine, replay } from '../../src/parts/replay/engine.ts';
+import { TrafficCounts } from '../../src/parts/replay/input.ts';
 import type { RecordedTraffic, ReplayObserver } from '../../src/parts/replay/request.ts';
-import { TrafficCounts } from '../../src/parts/replay/traffic.ts';
 import type { AdviseModel } from './advise-models.ts';
 
 /** The effect of a proposal on traffic that the advisor has not seen. */

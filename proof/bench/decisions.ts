@@ -11,7 +11,15 @@ import { peers } from './peers/peers.ts';
 import { comparisonsToMarkdown, toMarkdown } from './report.ts';
 import { type Shape, shapes, viewShapes, workerShapes } from './shapes.ts';
 import { measureSpread } from './spread.ts';
-import { nodeFloor, weirOn, weirWithCandidate, weirWithConsole, weirWithWorkers } from './subjects.ts';
+import {
+  countingFloor,
+  nodeFloor,
+  weirAsOneWorker,
+  weirOn,
+  weirWithCandidate,
+  weirWithConsole,
+  weirWithWorkers,
+} from './subjects.ts';
 
 const ownTransports = 'h2,grpc-js';
 
@@ -40,7 +48,8 @@ environment names (REFERENCE_BIN, envoyproxy/ratelimit; LIMITADOR_BIN, limitador
   --console          Weir alone, with and without an open console
   --candidate        Weir alone, with and without a candidate that is tried
   --views            compares this build with one that records neither top keys nor unmatched descriptors, as --against does
-  --workers          Weir alone, in one process and with WORKERS=2; and how evenly connections are spread over workers
+  --workers N        Weir alone, with WORKERS=N and in one process, that one also with as many calls in flight as a worker has;
+                     and how evenly connections are spread over workers
   --levers           Weir alone, with each optimization switched off in turn
   --only TEXT        only rows whose names contain TEXT
   --json FILE        also writes all numbers to FILE
@@ -59,7 +68,7 @@ const options = {
   console: { type: 'boolean', default: false },
   candidate: { type: 'boolean', default: false },
   views: { type: 'boolean', default: false },
-  workers: { type: 'boolean', default: false },
+  workers: { type: 'string' },
   only: { type: 'string', default: '' },
   json: { type: 'string' },
 } as const;
@@ -71,14 +80,16 @@ interface Plan extends Omit<MeasureOptions, 'callsPerSecond'> {
   readonly levers: boolean;
   readonly console: boolean;
   readonly candidate: boolean;
-  readonly workers: boolean;
+  /** The number of workers to compare with one process. */
+  readonly workers: number | undefined;
   readonly json: string | undefined;
 }
 
 export async function run(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({ args, options });
   const { against, levers, json } = values;
-  const offered = values.views ? viewShapes : values.workers ? workerShapes : shapes;
+  const workers = values.workers === undefined ? undefined : parseCount('--workers', values.workers, 256);
+  const offered = values.views ? viewShapes : workers === undefined ? shapes : workerShapes(workers);
   const chosen = offered.filter(({ name }) => name.includes(values.only));
   if (chosen.length === 0) throw new Error(`--only must be part of a row's name, got '${values.only}'`);
   const alone = (['levers', 'console', 'candidate', 'views', 'workers'] as const).find((name) => values[name]);
@@ -90,11 +101,11 @@ export async function run(args: readonly string[]): Promise<void> {
     transports: alone !== undefined ? ['h2'] : (values.transports ?? fallback.transports).split(','),
     roundMs: parseNumber('--seconds', values.seconds ?? fallback.seconds, [0.1, 999]) * 1000,
     rounds: parseCount('--rounds', values.rounds ?? fallback.rounds, 999),
-    warmUpMs: fallback.warmUpMs,
+    warmUpMs: fallback.warmUpMs * (workers ?? 1), // each worker gets a share of the calls
     levers,
     console: values.console,
     candidate: values.candidate,
-    workers: values.workers,
+    workers,
     json,
     onRound: (round) => console.error(`  round ${round} …`),
   };
@@ -103,15 +114,17 @@ export async function run(args: readonly string[]): Promise<void> {
   try {
     await (other === undefined ? measureSideBySide(plan, generator) : compareWith(other, plan, generator));
     const [shape] = plan.shapes;
-    if (plan.workers && shape) await printSpread(shape, generator);
+    if (workers !== undefined && shape) await printSpread(workers, shape, generator);
   } finally {
     generator.stop();
   }
 }
 
 async function measureSideBySide(plan: Plan, generator: Generator): Promise<void> {
+  const { workers } = plan;
   const own = plan.transports.map((transport) => weirOn(transport));
-  const isAlone = plan.levers || plan.console || plan.candidate || plan.workers;
+  if (workers !== undefined) own.push(weirAsOneWorker('h2', workers));
+  const isAlone = plan.levers || plan.console || plan.candidate || workers !== undefined;
   const candidates = (isAlone ? [] : peers).map((peer) => ({
     peer,
     program: findProgram(peer, process.env),
@@ -121,11 +134,11 @@ async function measureSideBySide(plan: Plan, generator: Generator): Promise<void
   const subjects = [
     ...own,
     ...present,
-    ...(isAlone ? [] : [nodeFloor]),
+    ...(isAlone ? [] : [nodeFloor, countingFloor]),
     ...(plan.levers ? withoutEach() : []),
     ...(plan.console ? [weirWithConsole('h2')] : []),
     ...(plan.candidate ? [weirWithCandidate('h2')] : []),
-    ...(plan.workers ? [weirWithWorkers('h2', 2)] : []),
+    ...(workers === undefined ? [] : [weirWithWorkers('h2', workers)]),
   ];
   const rows: Row[] = [];
   try {
@@ -158,8 +171,8 @@ async function measureSideBySide(plan: Plan, generator: Generator): Promise<void
   });
 }
 
-async function printSpread(shape: Shape, generator: Generator): Promise<void> {
-  const spread = await measureSpread(weirWithWorkers('h2', 2), shape, generator);
+async function printSpread(workers: number, shape: Shape, generator: Generator): Promise<void> {
+  const spread = await measureSpread(weirWithWorkers('h2', workers), shape, generator);
   const { connections, rounds, maxAtRest, maxWhenBusy } = spread;
   console.log(
     `\nOf ${connections} connections opened at once, ${rounds} times, no worker was given more than ${maxAtRest}; ` +

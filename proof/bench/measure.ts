@@ -151,9 +151,9 @@ async function measure(stage: Stage, shape: Shape, pace: Pace, generator: Genera
 }
 
 async function drive({ subject, service }: Stage, shape: Shape, pace: Pace, generator: Generator): Promise<Tally> {
-  const { connections, question } = shape;
+  const connections = Math.ceil(shape.connections * (subject.share ?? 1));
   try {
-    return await generator.drive({ port: service.port, connections, pace, question });
+    return await generator.drive({ port: service.port, connections, pace, question: shape.question });
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : cause;
     throw new Error(`${subject.name} failed at "${shape.name}": ${reason}`, { cause });

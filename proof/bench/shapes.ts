@@ -83,11 +83,14 @@ export const viewShapes: readonly Shape[] = [
   },
 ];
 
-/** Rows that compare one process with several, with the same number of connections per worker. */
-export const workerShapes: readonly Shape[] = [
-  { ...ordinary, name: 'Redis, one hot key, 8 connections', connections: 8 },
-  { ...distinct, name: `Redis, ${KEYS} keys, 8 connections`, connections: 8 },
-];
+/** Rows that compare one process with several, which have as many connections each as the process has in other rows. */
+export function workerShapes(workers: number): readonly Shape[] {
+  const connections = ordinary.connections * workers;
+  return [
+    { ...ordinary, name: `Redis, one hot key, ${connections} connections`, connections },
+    { ...distinct, name: `Redis, ${KEYS} keys, ${connections} connections`, connections },
+  ];
+}
 
 const twoRules = [probe, user, { ...user, key: 'path' }];
 const path = { key: 'path', value: '/checkout' };

@@ -8,6 +8,8 @@ import { type BenchRule, DOMAIN, type Shape } from './shapes.ts';
 /** A service to measure: Weir on one of its transports, or a peer. */
 export interface Subject {
   readonly name: string;
+  /** The share of the shape's connections that it is called on. Default: all. */
+  readonly share?: number;
   /** Whether the service supports the shape. */
   serves(shape: Shape): boolean;
   start(shape: Shape, site: Site): Promise<Service>;
@@ -116,6 +118,12 @@ export const weirWithWorkers = (transport: string, workers: number): Subject => 
   };
 };
 
+/** One process, called on as many connections as each of several workers. */
+export const weirAsOneWorker = (transport: string, workers: number): Subject => {
+  const subject = weirOn(transport);
+  return { ...subject, name: `${subject.name}, 1/${workers} of the connections`, share: 1 / workers };
+};
+
 /** envoyproxy/ratelimit, without statistics, its cheapest configuration. */
 export const reference = (binary: string): Subject => ({
   name: 'envoyproxy/ratelimit',
@@ -173,19 +181,29 @@ export const referenceSettings = async ({ folder, redisUrl, grpcPort, httpPort }
 export const nodeFloor: Subject = {
   name: 'Node, fixed bytes',
   serves: ({ code, rules }) => code === 'OK' && rules.every(({ algorithm }) => algorithm === 'fixed_window'),
-  async start(_shape, { redisUrl }) {
-    const port = await freePort();
-    const program = fileURLToPath(new URL('./at-rest/canned-process.ts', import.meta.url));
-    const env = {
-      ...process.env,
-      CANNED_PORT: String(port),
-      ...(redisUrl !== undefined && { CANNED_REDIS_PORT: redisUrl.slice(redisUrl.lastIndexOf(':') + 1) }),
-    };
-    const server = await start(process.execPath, ['--import', 'tsx', program], { name: 'the floor', env });
-    await server.waitFor(() => accepts(port));
-    return { pid: server.pid, port, stop: server.stop };
-  },
+  start: (_shape, site) => floorService(site, {}),
 };
+
+/** The same after one INCRBY for each call: the floor for any service in Node that counts in Redis. */
+export const countingFloor: Subject = {
+  name: 'Node, fixed bytes, one INCRBY',
+  serves: ({ pace, leased }) => typeof pace === 'number' && !leased,
+  start: (_shape, site) => floorService(site, { CANNED_COUNTS: 'true' }),
+};
+
+async function floorService({ redisUrl }: Site, how: Readonly<Record<string, string>>): Promise<Service> {
+  const port = await freePort();
+  const program = fileURLToPath(new URL('./at-rest/canned-process.ts', import.meta.url));
+  const env = {
+    ...process.env,
+    ...how,
+    CANNED_PORT: String(port),
+    ...(redisUrl !== undefined && { CANNED_REDIS_PORT: redisUrl.slice(redisUrl.lastIndexOf(':') + 1) }),
+  };
+  const server = await start(process.execPath, ['--import', 'tsx', program], { name: 'the floor', env });
+  await server.waitFor(() => accepts(port));
+  return { pid: server.pid, port, stop: server.stop };
+}
 
 /** Limitador, counting in memory. */
 export const limitador = (binary: string): Subject => ({

@@ -1,7 +1,7 @@
 import '../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { describeRule } from '../../src/engine/rules/match/describe.ts';
+import { describeRule } from '../../src/edge/listing/describe.ts';
 import { format } from '../../src/engine/rules/read/format.ts';
 import type { Resource } from '../helpers/control-plane.ts';
 import { listener, quotaPolicy, ROUTE, selected } from '../helpers/envoy-gateway.ts';

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { LimitJson } from '../../../src/engine/rules/match/shapes.ts';
+import type { LimitJson } from '../../../src/edge/listing/shapes.ts';
 import { get } from '../api.ts';
 import { algorithmText, duration, exact } from '../format.ts';
 import { Failure } from './texts.tsx';

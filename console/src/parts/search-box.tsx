@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { InvalidDescriptor, parseDescriptor } from '../../../src/engine/rules/match/descriptor-text.ts';
+import { InvalidDescriptor, parseDescriptor } from '../../../src/edge/listing/descriptor-text.ts';
 import { rules } from '../live.ts';
 import { linkTo, type Pair, param, route } from '../route.ts';
 import { linkToClient } from './client-link.tsx';

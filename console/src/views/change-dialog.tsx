@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { ShownOverride } from '../../../src/edge/http/shapes.ts';
-import { descriptorText } from '../../../src/engine/rules/match/descriptor-text.ts';
+import { descriptorText } from '../../../src/edge/listing/descriptor-text.ts';
 import type { Answers } from '../../../src/operate/answers/all.ts';
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
 import { call, get } from '../api.ts';

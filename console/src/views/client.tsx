@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { descriptorText } from '../../../src/engine/rules/match/descriptor-text.ts';
+import { descriptorText } from '../../../src/edge/listing/descriptor-text.ts';
 import type { ExplainedDescriptor, Explanation } from '../../../src/operate/answers/explain.ts';
 import { explain, get } from '../api.ts';
 import { duration, exact, shortTime, tenths } from '../format.ts';

@@ -1,4 +1,4 @@
-import type { TracedLevel } from '../../../src/engine/rules/match/shapes.ts';
+import type { TracedLevel } from '../../../src/edge/listing/shapes.ts';
 import type { ExplainedDescriptor } from '../../../src/operate/answers/explain.ts';
 import { exact } from '../format.ts';
 import { State, Value } from '../parts/texts.tsx';

@@ -1,4 +1,4 @@
-import type { LimitJson, ListedRule } from '../../../src/engine/rules/match/shapes.ts';
+import type { LimitJson, ListedRule } from '../../../src/edge/listing/shapes.ts';
 import type { Answers } from '../../../src/operate/answers/all.ts';
 import { algorithmText, duration, exact, limitText, shortTime, tenths, time, usedShare } from '../format.ts';
 import { ruleHistory, rules, snapshot } from '../live.ts';

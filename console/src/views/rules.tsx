@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import type { ListedRule } from '../../../src/engine/rules/match/shapes.ts';
+import type { ListedRule } from '../../../src/edge/listing/shapes.ts';
 import type { Columns, RuleCost } from '../../../src/parts/console/answers.ts';
 import { get } from '../api.ts';
 import { algorithmText, bytes, count, exact, limitText, millis, time, usedShare } from '../format.ts';

@@ -1,4 +1,4 @@
-import type { LimitJson } from '../../../src/engine/rules/match/shapes.ts';
+import type { LimitJson } from '../../../src/edge/listing/shapes.ts';
 import { duration, exact } from '../format.ts';
 import { ruleHistory } from '../live.ts';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';

@@ -7,9 +7,10 @@ import { frame, settings } from '../../../test/helpers/h2-client.ts';
 /** Messages with an overall_code, framed for gRPC. */
 const OK = Buffer.of(0, 0, 0, 0, 2, 0x08, 1);
 const OVER_LIMIT = Buffer.of(0, 0, 0, 0, 2, 0x08, 2);
-const PING = Buffer.from('*1\r\n$4\r\nPING\r\n');
-/** Begins the reply to a PING. */
-const PLUS = 43;
+const PING = '*1\r\n$4\r\nPING\r\n';
+const INCRBY = '*3\r\n$6\r\nINCRBY\r\n$3\r\nkey\r\n$1\r\n1\r\n';
+/** Ends the reply to each of them. */
+const NEWLINE = 10;
 const NO_BYTES = Buffer.alloc(0);
 const head = encodeFields([
   [':status', '200'],
@@ -20,20 +21,42 @@ const windowUpdate = Buffer.alloc(4);
 windowUpdate.writeUInt32BE(MAX_WINDOW - 65_535);
 const greeting = Buffer.concat([settings(), frame(FrameType.WINDOW_UPDATE, 0, 0, windowUpdate)]);
 
-/** Resolves after a round trip to Redis, if there is one. */
-const asked: (() => void)[] = [];
-const { CANNED_PORT, CANNED_REDIS_PORT } = process.env;
+const { CANNED_PORT, CANNED_REDIS_PORT, CANNED_COUNTS } = process.env;
 const redis =
   CANNED_REDIS_PORT === undefined
     ? undefined
     : connect({ port: Number(CANNED_REDIS_PORT), host: '127.0.0.1', noDelay: true });
+
+/** The answers to one read of a socket, which are written after this number of replies. */
+interface Waiting {
+  replies: number;
+  readonly write: () => void;
+}
+const waiting: Waiting[] = [];
 redis?.on('data', (replies: Buffer) => {
-  for (const byte of replies) if (byte === PLUS) asked.shift()?.();
+  for (const byte of replies) {
+    const [first] = waiting;
+    if (byte !== NEWLINE || !first || --first.replies > 0) continue;
+    waiting.shift();
+    first.write();
+  }
 });
 
+/** Commands to be written at the end of this turn of the event loop. */
+let due = '';
+function sendLater(commands: string): void {
+  if (due === '')
+    setImmediate(() => {
+      redis?.write(due, 'latin1');
+      due = '';
+    });
+  due += commands;
+}
+
 /**
- * Answers every call with the same bytes, without a decision, if there is a Redis after a PING. Speaks only as much
- * HTTP/2 as the generator's calls need.
+ * Answers every call with the same bytes, without a decision. If there is a Redis, it first sends a PING for each read
+ * of a socket, or with CANNED_COUNTS an INCRBY for each call, those of a turn together. Speaks only as much HTTP/2 as
+ * the generator's calls need.
  */
 createServer({ noDelay: true }, (socket) => {
   let rest: Buffer = NO_BYTES;
@@ -56,8 +79,9 @@ createServer({ noDelay: true }, (socket) => {
     if (!first) return;
     const write = (): void => void socket.write(answers.length === 1 ? first : Buffer.concat(answers));
     if (!redis) return write();
-    asked.push(write);
-    redis.write(PING);
+    waiting.push({ replies: CANNED_COUNTS ? answers.length : 1, write });
+    if (CANNED_COUNTS) sendLater(INCRBY.repeat(answers.length));
+    else redis.write(PING);
   });
 }).listen(Number(CANNED_PORT), '127.0.0.1');
 

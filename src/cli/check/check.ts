@@ -4,7 +4,7 @@ import { durationMs } from '../../engine/algorithms/limit.ts';
 import { limitsInFlight } from '../../engine/holds/limits.ts';
 import { storeTraits } from '../../engine/open/options.ts';
 import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
-import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
+import type { OverlayFile } from '../../engine/rules/read/overlaid.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
 import { loadSource } from '../../engine/rules/reload/book.ts';
 import { plainPath, type RuleSource, runtimeDirectory } from '../../engine/rules/reload/files.ts';

@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Clock } from '../../base/clock.ts';
+import { DESCRIPTOR } from '../../edge/listing/descriptor-text.ts';
 import { MAX_UINT32 } from '../../edge/wire/wire.ts';
-import { DESCRIPTOR } from '../../engine/rules/match/descriptor-text.ts';
 import { printAnswer, type Target } from './client.ts';
 import { renderAudit, renderTop, renderUnmatched } from './render.ts';
 

@@ -1,5 +1,5 @@
 import { printable } from '../../base/printable.ts';
-import { keyText, valueText } from '../../engine/rules/match/descriptor-text.ts';
+import { keyText, valueText } from '../../edge/listing/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 
 /** Formats entries returned by `forTerminal` as a descriptor. */

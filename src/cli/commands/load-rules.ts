@@ -1,5 +1,5 @@
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
+import type { OverlayFile } from '../../engine/rules/read/overlaid.ts';
 import { formatProblem, type Problem } from '../../engine/rules/read/problem.ts';
 import { loadSource } from '../../engine/rules/reload/book.ts';
 import { plainPath } from '../../engine/rules/reload/files.ts';

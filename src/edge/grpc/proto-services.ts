@@ -1,12 +1,12 @@
 import type { MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
 import { NearestTexts } from '../../base/nearest.ts';
 import { RequestWork } from '../../base/request-work.ts';
-import { explain } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Cost } from '../../h2/bounds/call-queue.ts';
 import { QUESTION_UNITS } from '../../h2/bounds/call-queue.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Method, MethodTurns, OpenCall } from '../../h2/grpc/method.ts';
+import { explain } from '../listing/stop.ts';
 import type { Overload } from '../overload/overload.ts';
 import { hostedCost } from '../rls/cost.ts';
 import type { HoldsService } from '../rls/holds.ts';

@@ -1,9 +1,9 @@
 import { shareRuns } from '../../base/later.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
-import { describeRule, describeRuleFully, domainAsJson, ruleAsJson } from '../../engine/rules/match/describe.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { formatLine, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
+import { describeRule, describeRuleFully, domainAsJson, ruleAsJson } from '../listing/describe.ts';
 import { compressed } from './compressed.ts';
 import { metricsRoute, type RenderMetrics } from './metrics.ts';
 import type { HttpRequest } from './request.ts';

@@ -1,5 +1,5 @@
 import { fields, flag, text, time, type ValueOf } from '../../base/shape.ts';
-import { entries } from '../../engine/rules/match/shapes.ts';
+import { entries } from '../listing/shapes.ts';
 
 const overrideFields = {
   /** The entries that it is set for: without ids of the request, for example. */

@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts';
 import { groupBy } from '../../base/group.ts';
 import { epochCounter } from '../algorithms/fixed-window.ts';
 import type { Unit } from '../algorithms/limit.ts';
-import { describeLimit } from '../rules/match/describe.ts';
+import { describeLimit } from '../rules/match/describe-limit.ts';
 import { countedEntries, type Entry, type Match } from '../rules/match/match.ts';
 import type { RuleLimit } from '../rules/match/tree.ts';
 

@@ -1,8 +1,8 @@
 import { type Hash, isHash } from '../../base/hashed.ts';
 import { nearest } from '../../base/nearest.ts';
 import { text as anyText, fields, type JsonShape, listOf, type ValueOf, whole } from '../../base/shape.ts';
+import { InvalidDescriptor, parseDescriptor } from '../../edge/listing/descriptor-text.ts';
 import { maximumRequest } from '../../edge/wire/wire.ts';
-import { InvalidDescriptor, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { ApiProblem } from './problem.ts';

@@ -69,7 +69,7 @@ function checked({ candidate }: AdminOptions, text: string): Answers['POST /api/
     ok: true,
     ...shownProblems(found.warnings),
     ...(first && { domain: first.name }),
-    ...(found.ruleCount !== undefined && { rules: found.ruleCount }),
+    rules: found.ruleCount,
   };
 }
 

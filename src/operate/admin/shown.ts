@@ -1,9 +1,9 @@
 import type { Hash } from '../../base/hashed.ts';
 import { rfc3339 } from '../../base/times.ts';
 import type { ListedOverride, ShownOverride } from '../../edge/http/shapes.ts';
+import { descriptorText } from '../../edge/listing/descriptor-text.ts';
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import type { Overrides, StandingOverride } from '../../engine/decide/overrides.ts';
-import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 
 /** Turns a value that a caller sent into the text to show. */

@@ -1,8 +1,8 @@
 import { groupBy } from '../../base/group.ts';
 import { inTurns } from '../../base/slices.ts';
+import { descriptorText } from '../../edge/listing/descriptor-text.ts';
 import type { Answer, Code, Verdict } from '../../engine/decide/decide.ts';
 import { isCommit } from '../../engine/holds/reports.ts';
-import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import type { ShownKey, ShownTop, TopKind } from '../answers/views.ts';
 import { ByteBudget, RotatingTop } from '../sketches/rotating-top.ts';

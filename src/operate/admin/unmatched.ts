@@ -1,9 +1,9 @@
 import { NearestTexts } from '../../base/nearest.ts';
+import type { Stop } from '../../edge/listing/shapes.ts';
+import { findStop, type Search, search } from '../../edge/listing/stop.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
 import { type Entry, findNode, type MissReason, stopReasons } from '../../engine/rules/match/match.ts';
 import { missingText } from '../../engine/rules/match/required-keys.ts';
-import type { Stop } from '../../engine/rules/match/shapes.ts';
-import { findStop, type Search, search } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
 import type { UnmatchedDescriptor } from '../answers/views.ts';

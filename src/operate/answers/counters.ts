@@ -1,7 +1,7 @@
 import { anyOf, fields, listOf, number, oneOf, onlyTrue, text, type ValueOf, whole } from '../../base/shape.ts';
 import { shownOverride } from '../../edge/http/shapes.ts';
+import { algorithm, entries, placeFields } from '../../edge/listing/shapes.ts';
 import { moves } from '../../engine/holds/reports.ts';
-import { algorithm, entries, placeFields } from '../../engine/rules/match/shapes.ts';
 
 const stateFields = { used: whole, remaining: whole, resetsInMs: number };
 const holdFields = {

@@ -13,11 +13,11 @@ import {
   whole,
 } from '../../base/shape.ts';
 import { shownOverride } from '../../edge/http/shapes.ts';
+import { algorithm, entries, placeFields, stop, tracedLevel } from '../../edge/listing/shapes.ts';
 import { rateLimitResponse } from '../../edge/wire/shapes.ts';
 import { spends } from '../../engine/algorithms/limit.ts';
 import { spareReasons } from '../../engine/decide/would-refuse.ts';
 import { reservationEvents, shareReasons } from '../../engine/holds/reports.ts';
-import { algorithm, entries, placeFields, stop, tracedLevel } from '../../engine/rules/match/shapes.ts';
 import { counterState, sharedChild } from './counters.ts';
 import { proxyQuota } from './quotas.ts';
 

@@ -1,5 +1,5 @@
 import { fields, listOf, number, oneOf, onlyTrue, text, type ValueOf, whole } from '../../base/shape.ts';
-import { entries, placeFields, stopReason } from '../../engine/rules/match/shapes.ts';
+import { entries, placeFields, stopReason } from '../../edge/listing/shapes.ts';
 
 const sampled = {
   /** The most hits that a key may have had without being listed. */

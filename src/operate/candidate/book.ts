@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import type { Clock } from '../../base/clock.ts';
 import { hashRules, type PackedRules } from '../../engine/rules/compile/packed.ts';
-import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
+import type { OverlayFile } from '../../engine/rules/read/overlaid.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
 import { listFiles, type RuleSource } from '../../engine/rules/reload/files.ts';
 import type { CheckedRules, RuleFileState } from '../../engine/rules/reload/load.ts';
@@ -170,7 +170,7 @@ export class CandidateBook {
     this.#pollsSinceInvalid = 0;
     const from = { ...off, origin: input.origin, posted };
     if (!checked.ok) return this.#put({ ...from, state: 'wrong', problems: checked.problems }, undefined);
-    const { packed, warnings, ruleCount = 0 } = checked;
+    const { packed, warnings, ruleCount } = checked;
     const domains = packed.map(({ name }) => name);
     const loaded = { loadedAtMs: this.#options.clock(), hash: hashRules(packed), domains, ruleCount };
     this.#put({ ...from, ...loaded, state: 'on', problems: warnings }, packed);

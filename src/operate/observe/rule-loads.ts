@@ -2,17 +2,18 @@ import { take } from '../../base/slices.ts';
 import type { SiteSplit } from '../../engine/holds/claim.ts';
 import { hashRules, type PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { listOverlaid } from '../../engine/rules/read/overlaid.ts';
+import type { MayBeOverlaid } from '../../engine/rules/read/overlaid.ts';
 import {
   countProblems,
+  formatLine,
   formatProblem,
   isUnread,
   MAX_KEPT_PROBLEMS,
   type Problem,
 } from '../../engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
-import { compareRules, type Reload } from '../../engine/rules/reload/reload.ts';
 import type { Logger } from './log.ts';
+import { compareRules, type Reload } from './reload.ts';
 import type { Statistics } from './stats.ts';
 
 /** The most problems logged for one load: thousands of lines would delay requests. */
@@ -50,6 +51,16 @@ export function logRuleLoads(statistics: Statistics, log: Logger, split: SiteSpl
 
 const describeRules = ({ rules, domains }: RuleTree, packed: PackedRules, from: string): string =>
   `${rules.length} rules of ${domains.size} domains from ${from}, hash ${hashRules(packed)}`;
+
+/** One text for each property, for logs: `demo.user: burst comes from overlay.yaml:7`. */
+export function* listOverlaid(rules: Iterable<MayBeOverlaid & { readonly path: string }>): Iterable<string> {
+  for (const { path, overlaid = [] } of rules) {
+    for (const { limit, key, file, line } of overlaid) {
+      const which = limit === undefined || limit === 0 ? key : `${key} of limit ${limit + 1}`;
+      yield `${path}: ${which} comes from ${formatLine({ file, line })}`;
+    }
+  }
+}
 
 export function logProblems(problems: readonly Problem[], log: Logger): void {
   for (const problem of problems.slice(0, MAX_LOGGED_PROBLEMS))

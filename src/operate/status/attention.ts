@@ -1,6 +1,6 @@
 import { groupBy } from '../../base/group.ts';
 import { rfc3339 } from '../../base/times.ts';
-import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
+import { descriptorText } from '../../edge/listing/descriptor-text.ts';
 import { countProblems, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
 import type { AdminOptions, KnownFinding, SourcedRules } from '../admin/options.ts';
 import type { View } from '../admin/scope.ts';

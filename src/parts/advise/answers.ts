@@ -1,5 +1,5 @@
 import { fields, flag, listOf, number, oneOf, text, time, type ValueOf, whole } from '../../base/shape.ts';
-import { algorithm } from '../../engine/rules/match/shapes.ts';
+import { algorithm } from '../../edge/listing/shapes.ts';
 
 /** A node on the path to a rule, as in rule files. */
 const ruleNode = fields(

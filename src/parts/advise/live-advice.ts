@@ -44,7 +44,7 @@ export class LiveAdvice {
     const keys = Math.floor((maxBytes * (1 - ADMITTED_PART)) / FOLLOWED_KEY_BYTES);
     const admittedKeys = Math.floor((maxBytes * ADMITTED_PART) / ADMITTED_KEY_BYTES);
     const bounds = { keys, keysOfRule: Math.min(keys, KEYS_OF_RULE), admittedKeys };
-    this.#sketches = new RuleSketches(bounds, seed, ({ sharesCounters }) => !sharesCounters);
+    this.#sketches = new RuleSketches(bounds, seed, false);
     this.#stop = every(INTERVAL_MS, () => void this.collect().catch(() => {})); // a process may end meanwhile
   }
 

@@ -1,7 +1,7 @@
 import { SpaceSaving } from '../../operate/sketches/space-saving.ts';
 import { type KeyBudget, PeakHits } from '../replay/key-figures.ts';
 import { KeyArrivals } from './key-arrivals.ts';
-import { KeySample } from './key-sample.ts';
+import { isSampled } from './key-sample.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -53,7 +53,16 @@ export type ObservedRule = Readonly<NonNullable<ReturnType<RuleSketch['observed'
 /** Aggregates the arrivals of one limit in bounded memory. */
 export class RuleSketch {
   readonly #options: SketchOptions;
-  readonly #sample: KeySample;
+  /**
+   * A sample of one key in 2^level, chosen by hash and tracked from the first hit. When it is full, half of the keys are
+   * dropped. Every key is equally likely to be sampled, whatever its number of hits, so fractions of the sample estimate
+   * fractions of all keys. The number of all keys is 2^level times that of the sample, with a standard error of about
+   * 1.2 / √sample.
+   *
+   * @see https://doi.org/10.1007/BF02241657 Flajolet, On adaptive sampling
+   */
+  readonly #sample = new Map<string, KeyArrivals>();
+  #level = 0;
   #heavy: HeavyKeys | undefined;
   readonly #windows = new HitsHistogram();
   readonly #admitted: PeakHits | undefined;
@@ -66,13 +75,12 @@ export class RuleSketch {
 
   constructor(options: SketchOptions) {
     this.#options = options;
-    this.#sample = new KeySample(options.seed);
     if (options.admittedKeys) this.#admitted = new PeakHits(options.windowMs, options.admittedKeys);
   }
 
   /** The number of keys in the sample. */
   get size(): number {
-    return this.#sample.keys.size;
+    return this.#sample.size;
   }
 
   /** Number of keys charged to the budget. */
@@ -86,7 +94,7 @@ export class RuleSketch {
 
   add(arrival: Arrival): void {
     const { key, hits, timeMs, isRefused, client, level } = arrival;
-    if (level > this.#sample.level) this.#raiseTo(level);
+    if (level > this.#level) this.#raiseTo(level);
     this.#count(arrival);
     if (!isRefused) this.#admitted?.admitted(key, hits, timeMs);
     const sampled = this.#sampled(key);
@@ -94,7 +102,7 @@ export class RuleSketch {
     const arrivals = sampled ?? heavy;
     if (!arrivals) return;
     const ended = arrivals.add(hits, timeMs, this.#options.windowMs);
-    if (ended > 0) this.#windows.add(ended, heavy ? 1 : this.#sample.weight);
+    if (ended > 0) this.#windows.add(ended, heavy ? 1 : this.#weight);
     if (isRefused) arrivals.refusedHits += hits;
     if (client !== undefined) arrivals.addClient(client);
   }
@@ -106,7 +114,7 @@ export class RuleSketch {
 
   /** Drops half of the sample. */
   halve(): void {
-    this.#raiseTo(this.#sample.level + 1);
+    this.#raiseTo(this.#level + 1);
   }
 
   observed() {
@@ -120,7 +128,7 @@ export class RuleSketch {
       /** Number of keys; an estimate unless every key is tracked. */
       keys: followed.reduce((sum, { weight }) => sum + weight, 0),
       /** One key in this many is tracked, in addition to those with most hits. */
-      oneIn: this.#sample.weight,
+      oneIn: this.#weight,
       firstMs: this.#firstMs,
       lastMs: this.#lastMs,
       days: this.#days.size,
@@ -133,10 +141,9 @@ export class RuleSketch {
 
   *#followed(): Iterable<FollowedKey> {
     const heavy = this.#heavy?.followed;
-    for (const [key, arrivals] of this.#sample.keys)
-      yield { key, arrivals, weight: heavy?.has(key) ? 1 : this.#sample.weight };
+    for (const [key, arrivals] of this.#sample) yield { key, arrivals, weight: heavy?.has(key) ? 1 : this.#weight };
     for (const [key, arrivals] of heavy ?? [])
-      if (!this.#sample.keys.has(key) && arrivals.hits > 0) yield { key, arrivals, weight: 1 };
+      if (!this.#sample.has(key) && arrivals.hits > 0) yield { key, arrivals, weight: 1 };
   }
 
   #count({ hits, timeMs, isRefused, level }: Arrival): void {
@@ -150,28 +157,38 @@ export class RuleSketch {
   }
 
   #sampled(key: string): KeyArrivals | undefined {
-    const known = this.#sample.keys.get(key);
+    const known = this.#sample.get(key);
     if (known) return known;
-    if (!this.#sample.accepts(key)) return undefined;
-    if (this.#sample.keys.size >= this.#options.maxKeys) this.halve();
+    if (!this.#accepts(key)) return undefined;
+    if (this.#sample.size >= this.#options.maxKeys) this.halve();
     if (this.#options.budget.left <= 0 && !this.#options.makeRoom()) {
       this.#sums.untracked++;
       return undefined;
     }
-    if (!this.#sample.accepts(key)) return undefined;
+    if (!this.#accepts(key)) return undefined;
     this.#options.budget.left--;
     const arrivals = new KeyArrivals();
-    this.#sample.keys.set(key, arrivals);
+    this.#sample.set(key, arrivals);
     return arrivals;
   }
 
   #raiseTo(level: number): void {
     const { budget } = this.#options;
     if (!this.#heavy) {
-      this.#heavy = new HeavyKeys(this.#sample.keys);
+      this.#heavy = new HeavyKeys(this.#sample);
       budget.left -= MAX_HEAVY_KEYS;
     }
-    budget.left += this.#sample.raiseTo(level);
+    this.#level = level;
+    for (const key of this.#sample.keys()) if (!this.#accepts(key) && this.#sample.delete(key)) budget.left++;
+  }
+
+  /** Number of keys that each key of the sample represents. */
+  get #weight(): number {
+    return 2 ** this.#level;
+  }
+
+  #accepts(key: string): boolean {
+    return isSampled(this.#options.seed, key, this.#level);
   }
 }
 

@@ -1,6 +1,6 @@
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { algorithmFor, findNamedRow, namedAlgorithm } from '../../engine/holds/limits.ts';
-import { describeLimit } from '../../engine/rules/match/describe.ts';
+import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { counterSubject } from '../replay/figures.ts';
@@ -52,18 +52,18 @@ export class RuleSketches implements ReplayObserver {
   readonly #seed: number;
   readonly #budget: KeyBudget;
   readonly #admittedKeys: KeyBudget;
-  readonly #follows: (rule: AdvisedRule) => boolean;
+  readonly #followsShared: boolean;
   #skipped: readonly string[] = [];
   #byRule = new Map<string, readonly Followed[]>();
 
   /**
-   * @param seed     seed of the samples of keys
-   * @param follows  returns whether the arrivals at a rule are known
+   * @param seed           seed of the samples of keys
+   * @param followsShared  whether the arrivals at rules whose values share counters are known
    */
-  constructor(bounds: SketchBounds, seed: number, follows: (rule: AdvisedRule) => boolean = () => true) {
+  constructor(bounds: SketchBounds, seed: number, followsShared = true) {
     this.#bounds = bounds;
     this.#seed = seed;
-    this.#follows = follows;
+    this.#followsShared = followsShared;
     this.#budget = { left: bounds.keys };
     this.#admittedKeys = { left: bounds.admittedKeys };
   }
@@ -72,14 +72,15 @@ export class RuleSketches implements ReplayObserver {
   follow(tree: RuleTree): void {
     const before = this.#byRule;
     const { rules, skipped } = advisedRules(tree);
-    const left = rules.filter((rule) => !this.#follows(rule));
+    const isFollowed = ({ sharesCounters }: AdvisedRule): boolean => this.#followsShared || !sharesCounters;
+    const left = rules.filter((rule) => !isFollowed(rule));
     this.#skipped = [
       ...skipped,
       ...left.map(({ path }) => `${path}: its values share a counter; record and replay it`),
     ];
     this.#byRule = new Map();
     for (const rule of rules) {
-      if (!this.#follows(rule) || this.#byRule.has(rule.path)) continue;
+      if (!isFollowed(rule) || this.#byRule.has(rule.path)) continue;
       const known = before.get(rule.path) ?? [];
       const followed = rule.limits.map((limit) => ({ limit, sketch: this.#openSketch(limit, known) }));
       this.#byRule.set(rule.path, followed);
@@ -153,18 +154,13 @@ export class RuleSketches implements ReplayObserver {
 }
 
 /** A rule on whose limits advice is possible. */
-interface AdvisedRule {
+interface AdvisedRule extends Pick<RulePath, 'sharesCounters'> {
   readonly path: string;
   readonly limits: readonly AdvisedLimit[];
-  /** Whether several values share a counter, so that a request's entries do not identify it. */
-  readonly sharesCounters: boolean;
 }
 
 /** The limits that are rates, and one text for each other limit. */
-export function advisedRules(tree: RuleTree): {
-  readonly rules: readonly AdvisedRule[];
-  readonly skipped: readonly string[];
-} {
+export function advisedRules(tree: RuleTree) {
   const rules: AdvisedRule[] = [];
   const skipped: string[] = [];
   const paths = Array.from(tree.domains.values(), ({ root }) => [...pathsBelow(root, [], false)]);
@@ -178,7 +174,7 @@ export function advisedRules(tree: RuleTree): {
     }
     const limits = rule.limits.flatMap((limit, at) => {
       const why = algorithmFor(limit.limit).notARate;
-      if (why === undefined) return [advisedLimit({ rule, nodes }, limit, at)];
+      if (why === undefined) return advisedLimit(rule, nodes, limit, at);
       skipped.push(`${rule.path}: ${why}`);
       return [];
     });
@@ -187,11 +183,7 @@ export function advisedRules(tree: RuleTree): {
   return { rules, skipped };
 }
 
-function advisedLimit(
-  { rule, nodes }: { readonly rule: Rule; readonly nodes: AdvisedLimit['nodes'] },
-  one: RuleLimit,
-  at: number,
-): AdvisedLimit {
+function advisedLimit(rule: Rule, nodes: AdvisedLimit['nodes'], one: RuleLimit, at: number): AdvisedLimit {
   const { limit, label, policy } = one;
   const { requestsPerUnit, windowMs } = limit;
   const isAnchored = 'anchor' in limit && limit.anchor !== undefined;
@@ -221,6 +213,7 @@ const isQuotaWindow = (windowMs: number): boolean => windowMs >= unitMs.DAY;
 interface RulePath {
   readonly rule: Rule;
   readonly nodes: AdvisedLimit['nodes'];
+  /** Whether several values share a counter, so that a request's entries do not identify it. */
   readonly sharesCounters: boolean;
 }
 

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { count, type Surroundings, targetOption } from '../../cli/commands/admin.ts';
 import { findGrpcAddress, guarded } from '../../cli/commands/client.ts';
-import { DESCRIPTOR } from '../../engine/rules/match/descriptor-text.ts';
+import { DESCRIPTOR } from '../../edge/listing/descriptor-text.ts';
 import type { AskTls } from './run-ask.ts';
 
 /** Adds the command that sends a request. */

@@ -11,6 +11,7 @@ import type { Clock } from '../../base/clock.ts';
 import { printable, printableJson } from '../../base/printable.ts';
 import { CommandFailed } from '../../cli/commands/client.ts';
 import { renderSpared } from '../../cli/commands/render.ts';
+import { InvalidDescriptor, parseDescriptor } from '../../edge/listing/descriptor-text.ts';
 import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
 import { type FindResponse, findRules, shouldRateLimit } from '../../edge/rls/proto.ts';
 import { responseToJson } from '../../edge/wire/json.ts';
@@ -22,7 +23,6 @@ import {
   type WireResponse,
   type WireStatus,
 } from '../../edge/wire/wire.ts';
-import { InvalidDescriptor, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
 import { systemCas } from '../../h2/identity/system-cas.ts';
 import { fromStruct } from '../../protobuf/struct.ts';

@@ -12,7 +12,7 @@ import {
   type ValueOf,
   whole,
 } from '../../base/shape.ts';
-import { ruleJson } from '../../engine/rules/match/shapes.ts';
+import { ruleJson } from '../../edge/listing/shapes.ts';
 import { problemFields } from '../../operate/answers/rules.ts';
 import { shownKeys } from '../../operate/answers/views.ts';
 

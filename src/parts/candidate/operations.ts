@@ -1,6 +1,7 @@
 import { basename, relative } from 'node:path';
 import { every } from '../../base/clock.ts';
 import { fields } from '../../base/shape.ts';
+import { rfc3339 } from '../../base/times.ts';
 import { paintFor } from '../../cli/commands/paint.ts';
 import { memoryRecords } from '../../engine/backends/records.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
@@ -12,20 +13,20 @@ import { askPart } from '../../operate/admin/ask-part.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import { onlyRule, pageSize, reason, text } from '../../operate/admin/parameters.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
-import { decodeText, readRuleFiles } from '../../operate/admin/rule-text-operations.ts';
+import { decodeText, readRuleFiles, shownProblems } from '../../operate/admin/rule-text-operations.ts';
 import type { Scope } from '../../operate/admin/scope.ts';
+import { describeTop } from '../../operate/admin/top-keys.ts';
 import type { Answers } from '../../operate/answers/all.ts';
 import type { CandidateFacts } from '../../operate/candidate/book.ts';
 import type { Background } from '../../operate/observe/work-state.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
-import type { TriedCandidate } from './answers.ts';
+import type { TriedCandidate, TriedKeys, TriedRule } from './answers.ts';
 import { countDifferences, diffJson, diffRules } from './diff/diff.ts';
 import type { CandidateQuestion } from './open.ts';
 import { CANDIDATE_INTERVAL_MS, CandidateRecords } from './records.ts';
 import { renderCandidate, renderCandidateDiff } from './render-candidate.ts';
-import { mergeReports, type TrialReport } from './report.ts';
+import { type ChangedKeys, mergeReports, noTally, type RuleTrial, type TrialReport } from './report.ts';
 import { carryOver, unifiedDiff } from './rule-patch.ts';
-import { showCandidate } from './view.ts';
 
 const MAX_KEYS = 100;
 const DEFAULT_KEYS = 10;
@@ -217,11 +218,6 @@ const auditedChange = (
   after,
 });
 
-async function shown(options: AdminOptions, keys = DEFAULT_KEYS, rule?: string): Promise<TriedCandidate> {
-  const report = await collectReport(options, keys, rule);
-  return showCandidate(options, report, keys);
-}
-
 /** The merged reports of all processes on the current candidate. */
 async function collectReport(
   { ask, candidate }: AdminOptions,
@@ -258,4 +254,54 @@ function isInForce({ candidate, rules, settings }: AdminOptions, domain: string,
 function selectDomains(tree: RuleTree | undefined, names: readonly string[]): RuleTree {
   const domains = new Map([...(tree?.domains ?? [])].filter(([name]) => names.includes(name)));
   return { domains, rules: listRules(domains) };
+}
+
+/** The figures before any process tries the candidate. */
+const noFigures: Omit<TrialReport, 'sinceMs' | 'hash'> = {
+  ...{ ruleCount: 0, inFlight: 0, inFlightBytes: 0, dropped: { behind: 0, overload: 0 } },
+  ...{ failed: 0, withheld: 0, evicted: 0, totals: noTally, rules: [], moreRules: 0 },
+};
+
+const MAX_SHOWN_RULES = 500;
+
+/** The candidate as the API shows it. @param keys  the number of keys of each rule */
+async function shown(options: AdminOptions, keys = DEFAULT_KEYS, rule?: string): Promise<TriedCandidate> {
+  const report = await collectReport(options, keys, rule); // undefined: no process tries it yet
+  const { candidate, settings, hash } = options;
+  const { state, origin, posted, loadedAtMs, domains, ruleCount, problems, hash: ofRules } = candidate.facts;
+  const { inFlight, inFlightBytes, dropped, failed, withheld, evicted, totals, rules, moreRules } = report ?? noFigures;
+  return {
+    state,
+    origin: origin ?? null,
+    from: origin === 'file' ? (settings.rules.candidate.path ?? null) : origin === 'api' ? 'the admin API' : null,
+    by: posted?.by ?? null,
+    reason: posted?.reason ?? null,
+    loadedAt: loadedAtMs === undefined ? null : rfc3339(loadedAtMs),
+    hash: ofRules ?? null,
+    domains,
+    ruleCount,
+    ...shownProblems(problems),
+    sample: settings.candidate.sample,
+    since: report ? rfc3339(report.sinceMs) : null,
+    inFlight,
+    inFlightBytes,
+    maxInFlight: settings.candidate.maxInFlight * settings.workers,
+    dropped,
+    failed,
+    withheld,
+    evicted,
+    totals,
+    rules: rules.slice(0, MAX_SHOWN_RULES).map((one) => showRule(one, keys, hash)),
+    moreRules: moreRules + Math.max(rules.length - MAX_SHOWN_RULES, 0),
+  };
+}
+
+function showRule(trial: RuleTrial, most: number, hash: AdminOptions['hash']): TriedRule {
+  const shown = ({ list, count, isAtLeast }: ChangedKeys): TriedKeys => {
+    const top = { rule: trial.rule, by: 'refusals', list, countedOneIn: 1 } as const;
+    const { unlistedAtMost, keys } = describeTop(top, most, hash);
+    return { count, isAtLeast, unlistedAtMost, keys };
+  };
+  const { newlyRefusedKeys, newlyPassedKeys } = trial;
+  return { ...trial, newlyRefusedKeys: shown(newlyRefusedKeys), newlyPassedKeys: shown(newlyPassedKeys) };
 }

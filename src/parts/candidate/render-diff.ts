@@ -1,6 +1,7 @@
 import { printable } from '../../base/printable.ts';
 import type { Paint } from '../../cli/commands/paint.ts';
-import { describeLimit, describeRuleFully } from '../../engine/rules/match/describe.ts';
+import { describeRuleFully } from '../../edge/listing/describe.ts';
+import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
 import type { RuleDiff } from './diff/diff.ts';

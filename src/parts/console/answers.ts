@@ -1,5 +1,5 @@
 import { fields, flag, listOf, mapOf, number, oneOf, onlyTrue, text, type ValueOf, whole } from '../../base/shape.ts';
-import { domainJson, entries, listedRule } from '../../engine/rules/match/shapes.ts';
+import { domainJson, entries, listedRule } from '../../edge/listing/shapes.ts';
 
 /** The result of the last reload. */
 const reload = fields({

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { command, onDescriptor, type Reasoned, type Surroundings, withReason } from '../../cli/commands/admin.ts';
 import { CommandFailed, printAnswer } from '../../cli/commands/client.ts';
-import { DESCRIPTOR, parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
+import { DESCRIPTOR, parseDescriptor } from '../../edge/listing/descriptor-text.ts';
 import { renderCounters } from './render.ts';
 
 /** Adds the commands that show, list and change counters. */

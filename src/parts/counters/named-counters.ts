@@ -1,4 +1,5 @@
 import { inTurns } from '../../base/slices.ts';
+import { placeFields } from '../../edge/listing/describe.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import { findCounter, type KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
@@ -8,7 +9,7 @@ import { namedAlgorithm } from '../../engine/holds/limits.ts';
 import { claimShare } from '../../engine/holds/sharing.ts';
 import { createDebit, type Debit, heldBy, sharedBy } from '../../engine/ledger/debit.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
-import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
+import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import { atTime, type Entry, type Match, match, withIds } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';

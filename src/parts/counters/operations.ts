@@ -1,8 +1,8 @@
 import { fields, type ValueOf, whole } from '../../base/shape.ts';
+import { descriptorText } from '../../edge/listing/descriptor-text.ts';
 import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
 import { parseAmount } from '../../engine/algorithms/money.ts';
 import { fitsWildcards } from '../../engine/decide/overrides.ts';
-import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import { operation } from '../../operate/admin/api.ts';
 import { askPart } from '../../operate/admin/ask-part.ts';

@@ -1,15 +1,15 @@
 import type { Monotonic } from '../../base/clock.ts';
 import { NearestTexts } from '../../base/nearest.ts';
 import { printable } from '../../base/printable.ts';
+import { describeRulePlace } from '../../edge/listing/describe.ts';
+import { explain } from '../../edge/listing/stop.ts';
 import { decodeRequest } from '../../edge/wire/codec.ts';
 import type { WireRequest } from '../../edge/wire/wire.ts';
 import type { Counters } from '../../engine/backends/key.ts';
 import type { Answer, RateLimitRequest, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
 import { describeApplied } from '../../engine/decide/overrides.ts';
 import { spareTexts, untoldFacts, wouldRefuse } from '../../engine/decide/would-refuse.ts';
-import { describeRulePlace } from '../../engine/rules/match/describe.ts';
 import { type Entry, match, stopReasons } from '../../engine/rules/match/match.ts';
-import { explain } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 

@@ -3,7 +3,7 @@ import { printable, printableJson } from '../../base/printable.ts';
 import type { Surroundings } from '../../cli/commands/admin.ts';
 import { CommandFailed, callApi, guarded, parsedJson, type Target, toUrl } from '../../cli/commands/client.ts';
 import { paintFor } from '../../cli/commands/paint.ts';
-import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
+import { descriptorText } from '../../edge/listing/descriptor-text.ts';
 
 /** Adds the command that examines a running Envoy. */
 export function addDoctor(program: Command, { print, fail, isTerminal, env }: Surroundings): void {

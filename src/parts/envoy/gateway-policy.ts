@@ -3,7 +3,7 @@ import { algorithmFor, namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { Matcher } from '../../engine/rules/match/matcher.ts';
 import type { Node, PlacedNode, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { rulesBelow } from './shapes.ts';
-import { headerName } from './whole-envoy.ts';
+import { headerName, patternRegex } from './whole-envoy.ts';
 
 /** The condition of a rule node on an entry. For any value, each value has its own limit. */
 type Condition = PlacedNode;
@@ -135,12 +135,12 @@ function sourceSelectors(
   return [{ type: 'Exact', value: `${text}/${text.includes(':') ? 128 : 32}` }];
 }
 
-function headerMatch(key: string, { kind, text, regex }: Matcher): HeaderMatch {
+function headerMatch(key: string, { kind, text }: Matcher): HeaderMatch {
   const name = headerName(key);
   if (kind === 'any_value') return { type: 'Distinct', name };
   if (kind === 'exact') return { type: 'Exact', name, value: text };
-  if (regex === undefined) throw new NotExpressible(`no header matcher selects '${text}'`);
-  return { type: 'RegularExpression', name, value: regex };
+  if (kind === 'addresses') throw new NotExpressible(`no header matcher selects '${text}'`);
+  return { type: 'RegularExpression', name, value: patternRegex(text) };
 }
 
 /** @throws NotExpressible */

@@ -2,7 +2,7 @@ import { bucketStrategy } from '../../engine/rules/match/strategy.ts';
 import type { PlacedNode, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
 import { isConstant, rulesBelow } from './shapes.ts';
-import { type GrpcTarget, headerlessKeys, headerName, quoted, wholeEnvoy } from './whole-envoy.ts';
+import { type GrpcTarget, headerlessKeys, headerName, patternRegex, quoted, wholeEnvoy } from './whole-envoy.ts';
 
 interface QuotaConfigurationOptions extends GrpcTarget {
   /** Name of the proxy; if absent, a comment shows where to put it. */
@@ -47,11 +47,11 @@ const headerInput = (key: string): string =>
 const isFixedPair = ({ key }: BucketPair): boolean => isConstant(key.text);
 
 function buildPredicate({ key: { text: key }, value }: BucketPair): string {
-  const regex = value.kind === 'any_value' ? '.+' : value.regex;
+  const regex = value.kind === 'any_value' ? '.+' : patternRegex(value.text);
   const valueMatch =
     value.kind === 'exact'
       ? `{ exact: ${quoted(value.text)} }`
-      : `{ safe_regex: { google_re2: {}, regex: ${quoted(regex ?? '')} } }`;
+      : `{ safe_regex: { google_re2: {}, regex: ${quoted(regex)} } }`;
   return `{ single_predicate: { input: { name: ${quoted(key)}, typed_config: ${headerInput(key)} }, value_match: ${valueMatch} } }`;
 }
 

@@ -4,6 +4,10 @@ export interface GrpcTarget {
   readonly port: number;
 }
 
+/** A regular expression in the syntax of RE2 for the texts that a pattern with `*` matches. */
+export const patternRegex = (pattern: string): string =>
+  pattern.replace(/[\\^$.+?()[\]{}|]/g, '\\$&').replaceAll('*', '.*');
+
 /** Quotes a text as JSON, which is YAML too. */
 export const quoted = (text: string): string => JSON.stringify(text);
 

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { printable } from '../../base/printable.ts';
 import { command, count, type ServiceFlags, type Surroundings } from '../../cli/commands/admin.ts';
 import { CommandFailed, callApi, guarded, show } from '../../cli/commands/client.ts';
-import { bareEntry, DESCRIPTOR, parseAnyDescriptor } from '../../engine/rules/match/descriptor-text.ts';
+import { bareEntry, DESCRIPTOR, parseAnyDescriptor } from '../../edge/listing/descriptor-text.ts';
 
 /** Adds the command that explains an answer. */
 export function addExplainCommand(program: Command, surroundings: Surroundings): void {

@@ -1,5 +1,6 @@
 import { inTurns } from '../../base/slices.ts';
 import { rfc3339 } from '../../base/times.ts';
+import { placeFields } from '../../edge/listing/describe.ts';
 import type { State } from '../../engine/algorithms/limit.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import type { Decider, RateLimitRequest } from '../../engine/decide/decide.ts';
@@ -9,7 +10,7 @@ import { ANONYMOUS } from '../../engine/holds/claim.ts';
 import { algorithmFor, isShared, type Limit, namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { ReservationReport } from '../../engine/holds/reports.ts';
 import { answerSource, type Debit, type LedgerEntry } from '../../engine/ledger/debit.ts';
-import { describeLimit, placeFields } from '../../engine/rules/match/describe.ts';
+import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import type { Match } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { describeOverride, passesInMs } from '../../operate/admin/shown.ts';

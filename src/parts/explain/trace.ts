@@ -1,10 +1,10 @@
 import { NearestTexts } from '../../base/nearest.ts';
+import type { Candidate, Stop, TracedLevel } from '../../edge/listing/shapes.ts';
+import { findStop, type SearchedLevel, search } from '../../edge/listing/stop.ts';
 import { comparedWith } from '../../engine/rules/match/level.ts';
 import type { Descriptor, Entry, Match } from '../../engine/rules/match/match.ts';
 import type { Matcher } from '../../engine/rules/match/matcher.ts';
 import { isFixed } from '../../engine/rules/match/matchers.ts';
-import type { Candidate, Stop, TracedLevel } from '../../engine/rules/match/shapes.ts';
-import { findStop, type SearchedLevel, search } from '../../engine/rules/match/stop.ts';
 import type { Level, Node, RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
 
@@ -91,8 +91,31 @@ function listCompared(level: Level, { key, value }: Entry): readonly Compared[] 
 }
 
 function describeFailure(matcher: Matcher, text: string, of: 'key' | 'value') {
-  const offset = matcher.mismatchAt(text);
+  const offset = mismatchAt(matcher, text);
   return offset === undefined ? undefined : ({ reason: 'wildcard_fails', offset, of } as const);
+}
+
+/** The offset at which a text stops matching; undefined if it matches, or the offset says nothing. */
+export function mismatchAt(matcher: Matcher, text: string): number | undefined {
+  if (matcher.matches(text) || matcher.kind === 'addresses') return undefined;
+  const [beginning = '', ...parts] = matcher.text.split('*');
+  const end = parts.pop() ?? '';
+  if (matcher.kind === 'exact' || !text.startsWith(beginning)) return commonPrefix(beginning, text);
+  let from = beginning.length;
+  for (const part of parts) {
+    const found = text.indexOf(part, from);
+    if (found < 0) return from;
+    from = found + part.length;
+  }
+  const start = Math.max(text.length - end.length, from);
+  return start + commonPrefix(end, text.slice(start));
+}
+
+/** The length of the beginning that two texts have in common. */
+function commonPrefix(one: string, other: string): number {
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) at++;
+  return at;
 }
 
 /** Why another node was chosen, although this one matches the entry, too. */

@@ -213,8 +213,9 @@ function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Pr
   return nodes.flatMap((node) => {
     const { not_counted: notCounted, descriptors = [] } = node.values;
     const hasOwn = hasId || notCounted === 'hold';
-    const isIdle = notCounted === 'hold' && !walkLevels([node]).flat().some(usesIds);
-    const isVain = notCounted === 'priority' && !walkLevels([node]).flat().some(prioritizes);
+    const below = () => walkLevels([node]).flat().flatMap(listLimits);
+    const isIdle = notCounted === 'hold' && !below().some(usesIds);
+    const isVain = notCounted === 'priority' && !below().some(prioritizes);
     return present([
       isIdle && warning(node.place('not_counted'), NO_HOLDS),
       isVain && warning(node.place('not_counted'), NO_PRIORITY),
@@ -225,11 +226,10 @@ function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Pr
   });
 }
 
-const usesIds = (node: Block<'node'>): boolean =>
-  listLimits(node).some(({ values }) => unitOfNamed(values.algorithm) === 'slots' || values.reserve);
+const usesIds = ({ values }: Block<'rate_limit'>): boolean =>
+  unitOfNamed(values.algorithm) === 'slots' || values.reserve !== undefined;
 
-const prioritizes = (node: Block<'node'>): boolean =>
-  listLimits(node).some(({ values }) => prioritized.some((key) => values[key] !== undefined));
+const prioritizes = ({ values }: Block<'rate_limit'>): boolean => prioritized.some((key) => values[key] !== undefined);
 
 /** Checks limits that reserve hits. @param nodes  all nodes of a domain */
 function lintReserve(nodes: readonly Block<'node'>[], spend: string): readonly Problem[] {

@@ -1,7 +1,7 @@
 import { after } from '../../base/later.ts';
+import { descriptorText } from '../../edge/listing/descriptor-text.ts';
 import { findCounter } from '../../engine/decide/counter-key.ts';
-import { describeLimit } from '../../engine/rules/match/describe.ts';
-import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
+import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import { shownBy, shownEntries } from '../../operate/admin/shown.ts';
 import type { DeciderPart, OpenDeciderPart } from '../../serve/decider/part.ts';
 import { type Crossing, Crossings } from './crossings.ts';

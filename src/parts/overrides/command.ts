@@ -4,8 +4,8 @@ import { rfc3339 } from '../../base/times.ts';
 import { command, onDescriptor, type Reasoned, type Surroundings, span, withReason } from '../../cli/commands/admin.ts';
 import { CommandFailed, printAnswer } from '../../cli/commands/client.ts';
 import type { SetOverride } from '../../edge/http/shapes.ts';
+import { parseDescriptor } from '../../edge/listing/descriptor-text.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
-import { parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
 import type { Answers } from '../../operate/answers/all.ts';
 
 /** Adds the commands that limit, block or exempt descriptors. */

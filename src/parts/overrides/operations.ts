@@ -1,6 +1,7 @@
 import { fields, flag, oneOf, type ValueOf, whole } from '../../base/shape.ts';
 import { parseTime } from '../../base/times.ts';
 import type { ListedOverride, SetOverride } from '../../edge/http/shapes.ts';
+import { findStop, search } from '../../edge/listing/stop.ts';
 import { MAX_UINT32 } from '../../edge/wire/wire.ts';
 import { type Unit, unitMs } from '../../engine/algorithms/limit.ts';
 import {
@@ -10,7 +11,6 @@ import {
   type StandingOverride,
 } from '../../engine/decide/overrides.ts';
 import { type Entry, inRuleOrder, match, withIds } from '../../engine/rules/match/match.ts';
-import { findStop, search } from '../../engine/rules/match/stop.ts';
 import { type ApiOperation, operation } from '../../operate/admin/api.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import {

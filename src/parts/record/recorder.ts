@@ -1,13 +1,13 @@
 import type { Monotonic } from '../../base/clock.ts';
 import { hashValue } from '../../base/hashed.ts';
 import type { RequestClock } from '../../base/request-clock.ts';
+import { search } from '../../edge/listing/stop.ts';
 import type { RlsService } from '../../edge/rls/service.ts';
 import { findName, MAX_UINT32, unitNumbers, type WireDescriptor, type WireRequest } from '../../edge/wire/wire.ts';
 import type { Answer, Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { shownRemaining } from '../../engine/decide/shown.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
-import { search } from '../../engine/rules/match/stop.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { EventLine, LineDescriptor, RecordingHeader, RequestLineFields } from '../lab/record/format.ts';
 import { matchDigest, needsValue } from '../lab/record/hashing.ts';

@@ -1,5 +1,5 @@
 import { fields, listOf, number, oneOf, onlyTrue, orNull, text, type ValueOf, whole } from '../../base/shape.ts';
-import { entries, placeFields } from '../../engine/rules/match/shapes.ts';
+import { entries, placeFields } from '../../edge/listing/shapes.ts';
 import { code, source, wouldRefuse } from '../../operate/answers/explain.ts';
 
 /** A refused descriptor, explained by its own decision. */

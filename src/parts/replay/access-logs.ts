@@ -1,4 +1,4 @@
-import { type Input, readLines } from './input.ts';
+import { type Input, type LineReader, readLines, readRequests, type TrafficCounts } from './input.ts';
 import { LogSample } from './mapping/learn.ts';
 import type { Mapping } from './mapping/mapping.ts';
 import { inOrder, merged } from './order.ts';
@@ -6,7 +6,6 @@ import type { LogFields } from './readers/fields.ts';
 import type { LogFormatName } from './readers/format-names.ts';
 import { openLineParser, recognizeFormat } from './readers/formats.ts';
 import type { RecordedTraffic } from './request.ts';
-import { type LineReader, readRequests, type TrafficCounts } from './traffic.ts';
 
 /** Default assumption for the longest time between a request's start and its log entry, written when it ends. */
 export const DEFAULT_REORDER_MS = 60_000;

@@ -19,6 +19,7 @@ import type { Limit } from '../../engine/holds/limits.ts';
 import { createEstimates } from '../../engine/ledger/estimates.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { hashBlind } from './hashed-values.ts';
+import type { TrafficCounts } from './input.ts';
 import type {
   RecordedRequest,
   RecordedTraffic,
@@ -26,7 +27,6 @@ import type {
   ReplayedDescriptor,
   ReplayObserver,
 } from './request.ts';
-import type { TrafficCounts } from './traffic.ts';
 
 /** Settings of the service, besides the rules, that affect decisions. */
 interface EngineOptions extends Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'> {

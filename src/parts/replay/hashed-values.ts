@@ -26,7 +26,7 @@ export class HashedValues implements ReplayObserver {
   }
 
   /** @param digest  digest of the rules that matched requests before their values were hashed */
-  recordedUnder(digest: string): void {
+  onRules(digest: string): void {
     for (const side of this.#sides)
       side.isAsRecorded = (side.isAsRecorded || !this.#isAnyRecorded) && side.digest === digest;
     this.#isAnyRecorded = true;

@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises';
 import { type Duplex, Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
 import { CommandFailed } from '../../cli/commands/client.ts';
+import type { RecordedRequest, RecordedTraffic } from './request.ts';
 
 /** A source of lines: a file or standard input. */
 export interface Input {
@@ -45,20 +46,12 @@ const MAX_LINE_BYTES = 3 * (MAX_LINE_CHARACTERS + 1);
 const LINE_FEED = 0x0a;
 const BYTE_ORDER_MARK = '\ufeff';
 
-/** What is known of an input while it is read. */
-export interface InputCounts {
-  /** Stored octets that were read. */
-  bytes: number;
-  /** Notes for the operator, without duplicates. */
-  readonly notes: Set<string>;
-}
-
 /**
  * Reads the lines of an input, one batch per chunk, without line endings but with empty lines.
  *
  * @throws CommandFailed if it cannot be read
  */
-export async function* readLines(input: Input, counts?: InputCounts): AsyncGenerator<readonly string[]> {
+export async function* readLines(input: Input, counts?: TrafficCounts): AsyncGenerator<readonly string[]> {
   let begun: Uint8Array = new Uint8Array(0);
   let isFirst = true;
   const decoded = (octets: Buffer): string => {
@@ -92,7 +85,7 @@ function trimmed(line: string): string {
  *
  * @throws CommandFailed if it cannot be read
  */
-async function* readChunks(input: Input, counts?: InputCounts): AsyncIterable<Buffer> {
+async function* readChunks(input: Input, counts?: TrafficCounts): AsyncIterable<Buffer> {
   const opened = input.open();
   const stored = counting(opened, counts);
   let isAny = false;
@@ -121,7 +114,7 @@ async function* readChunks(input: Input, counts?: InputCounts): AsyncIterable<Bu
   }
 }
 
-async function* counting(stream: Readable, counts?: InputCounts): AsyncGenerator<Buffer> {
+async function* counting(stream: Readable, counts?: TrafficCounts): AsyncGenerator<Buffer> {
   for await (const chunk of stream) {
     const bytes = chunk as Buffer; // no encoding is set
     if (counts) counts.bytes += bytes.length;
@@ -151,4 +144,49 @@ function decompressorFor(head: Buffer, name: string): Duplex | undefined {
 /** Available from Node 22.15 on. */
 interface ZlibWithZstandard {
   readonly createZstdDecompress?: (options: { readonly chunkSize: number }) => Duplex;
+}
+
+/**
+ * Reads the next lines of one file. One result per line: what it says, a text with its error, or undefined if it is not
+ * a request.
+ */
+export type LineReader<T = RecordedRequest> = (lines: readonly string[]) => readonly (T | string | undefined)[];
+
+/** Maximum number of broken lines shown. */
+const MAX_SHOWN = 5;
+
+/** Counts the lines and requests of the input. */
+export class TrafficCounts {
+  lines = 0;
+  broken = 0;
+  /** Requests that arrived too late to be sorted by time. */
+  late = 0;
+  /** Requests for which the proxy would not have called the service, since no action of the mapping has a value. */
+  unmapped = 0;
+  /** Stored octets that were read. */
+  bytes = 0;
+  /** The first broken lines: `access.log:17: expected a JSON object`. */
+  readonly examples: string[] = [];
+  /** Further notes on the input for the operator, without duplicates. */
+  readonly notes = new Set<string>();
+
+  /** @param what  place and reason */
+  addBroken(what: string): void {
+    if (++this.broken <= MAX_SHOWN) this.examples.push(what);
+  }
+}
+
+/** The requests of one input, in the order of its lines. */
+export async function* readRequests(input: Input, read: LineReader, counts: TrafficCounts): RecordedTraffic {
+  let number = 0;
+  for await (const lines of readLines(input, counts)) {
+    const batch: RecordedRequest[] = [];
+    for (const found of read(lines)) {
+      number++;
+      if (typeof found === 'string') counts.addBroken(`${input.name}:${number}: ${found}`);
+      else if (found) batch.push(found);
+    }
+    counts.lines += lines.length;
+    if (batch.length > 0) yield batch;
+  }
 }

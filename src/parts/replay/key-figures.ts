@@ -23,15 +23,23 @@ export class BudgetedKeys<T> {
     this.#budget = budget;
   }
 
+  get isFull(): boolean {
+    return this.#budget.left <= 0;
+  }
+
   /** Adds a new key. @returns undefined  beyond the budget */
   add(key: string, value: T): T | undefined {
-    if (this.#budget.left <= 0) {
+    if (this.isFull) {
       this.untracked++;
       return undefined;
     }
     this.#budget.left--;
     this.all.set(key, value);
     return value;
+  }
+
+  drop(key: string): void {
+    if (this.all.delete(key)) this.#budget.left++;
   }
 }
 
@@ -104,28 +112,21 @@ interface RecentHits {
  * Tracks the maximum hits of one key admitted within the length of a window. Intervals begin at multiples of a
  * twentieth of the window, so the true maximum may be higher by the hits of one twentieth.
  */
-export class PeakHits {
+export class PeakHits extends BudgetedKeys<RecentHits> {
   readonly windowMs: number;
-  readonly #budget: KeyBudget;
-  readonly #keys = new Map<string, RecentHits>();
   #sweptAtPart = Number.NEGATIVE_INFINITY;
   peak: (KeyAtTime & { readonly hits: number }) | undefined;
 
   constructor(windowMs: number, budget: KeyBudget) {
+    super(budget);
     this.windowMs = windowMs;
-    this.#budget = budget;
   }
 
   /** Counts hits, unless the key is beyond the budget. */
   admitted(key: string, hits: number, timeMs: number): void {
     const part = Math.floor((timeMs * PARTS) / this.windowMs);
-    let recent = this.#keys.get(key);
-    if (!recent) {
-      if (this.#budget.left <= 0 && !this.#sweep(part)) return;
-      this.#budget.left--;
-      recent = { part, sum: 0, byPart: new Array<number>(PARTS).fill(0) };
-      this.#keys.set(key, recent);
-    }
+    const recent = this.all.get(key) ?? this.#begin(key, part);
+    if (!recent) return;
     if (part > recent.part) advance(recent, part);
     const at = recent.part % PARTS;
     recent.byPart[at] = (recent.byPart[at] ?? 0) + hits;
@@ -135,23 +136,20 @@ export class PeakHits {
 
   /** Forgets all hits. */
   restart(): void {
-    this.#budget.left += this.#keys.size;
-    this.#keys.clear();
+    for (const key of this.all.keys()) this.drop(key);
     this.peak = undefined;
   }
 
-  /**
-   * Drops keys without hits in the last window, at most once per part. @returns whether the budget allows another key
-   */
-  #sweep(part: number): boolean {
-    if (part === this.#sweptAtPart) return false;
+  #begin(key: string, part: number): RecentHits | undefined {
+    if (this.isFull) this.#sweep(part);
+    return this.isFull ? undefined : this.add(key, { part, sum: 0, byPart: new Array<number>(PARTS).fill(0) });
+  }
+
+  /** Drops keys without hits in the last window, at most once per part. */
+  #sweep(part: number): void {
+    if (part === this.#sweptAtPart) return;
     this.#sweptAtPart = part;
-    for (const [key, recent] of this.#keys) {
-      if (recent.part > part - PARTS) continue;
-      this.#keys.delete(key);
-      this.#budget.left++;
-    }
-    return this.#budget.left > 0;
+    for (const [key, recent] of this.all) if (recent.part <= part - PARTS) this.drop(key);
   }
 }
 

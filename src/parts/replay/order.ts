@@ -1,5 +1,5 @@
+import type { TrafficCounts } from './input.ts';
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
-import type { TrafficCounts } from './traffic.ts';
 
 /** Maximum number of requests that wait to be sorted, which bounds the memory for a dense log. */
 const MAX_WAITING = 1_000_000;

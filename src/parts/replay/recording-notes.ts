@@ -1,5 +1,7 @@
+import { present } from '../../base/group.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { RecordedSettings } from '../lab/record/format.ts';
-import type { HashedValues } from './hashed-values.ts';
+import { HashedValues } from './hashed-values.ts';
 
 /** Settings of this process that affect decisions. */
 interface DecidingSettings {
@@ -7,16 +9,15 @@ interface DecidingSettings {
 }
 
 /** Collects the metadata of recordings for the report's warnings. */
-export class RecordingNotes {
+export class RecordingNotes extends HashedValues {
   readonly #settings: RecordedSettings;
-  readonly #hashed: HashedValues;
   readonly #differing = new Set<string>();
   #sample = 1;
   #dropped = 0;
 
-  constructor({ decisions: { spend, shadowMode, quotaMode } }: DecidingSettings, hashed: HashedValues) {
+  constructor({ decisions: { spend, shadowMode, quotaMode } }: DecidingSettings, trees: readonly RuleTree[]) {
+    super(trees);
     this.#settings = { BACKEND_TYPE: 'memory', SPEND: spend, SHADOW_MODE: shadowMode, QUOTA_MODE: quotaMode };
-    this.#hashed = hashed;
   }
 
   onSettings(recorded: RecordedSettings): void {
@@ -35,30 +36,18 @@ export class RecordingNotes {
     this.#dropped += requests;
   }
 
-  /** @param digest  digest of the rules from now on (`matchDigest`) */
-  onRules(digest: string): void {
-    this.#hashed.recordedUnder(digest);
-  }
-
   /** One text per warning. */
   warnings(): readonly string[] {
-    const found: string[] = [];
-    if (this.#differing.size > 0)
-      found.push(`the recording service used other settings: ${[...this.#differing].join(', ')}`);
-    if (this.#sample < 1)
-      found.push(
+    const { unmatchable, mismatched } = this;
+    return present([
+      this.#differing.size > 0 && `the recording service used other settings: ${[...this.#differing].join(', ')}`,
+      this.#sample < 1 &&
         `only requests of ${this.#sample * 100} % of the counters were recorded; other counters of these requests count fewer hits here than in the service, and refuse less`,
-      );
-    if (this.#dropped > 0) found.push(`${this.#dropped} requests are missing: the rate exceeded RECORD_MAX_PER_SECOND`);
-    const { unmatchable, mismatched } = this.#hashed;
-    if (unmatchable > 0)
-      found.push(
+      this.#dropped > 0 && `${this.#dropped} requests are missing: the rate exceeded RECORD_MAX_PER_SECOND`,
+      unmatchable > 0 &&
         `${unmatchable} requests have hashed values where these rules name values: the hashes matched none of them`,
-      );
-    if (mismatched > 0)
-      found.push(
+      mismatched > 0 &&
         `${mismatched} requests with hashed values met other rules in the service, though the rules match alike: a value looks like a hash, or other limits replace some`,
-      );
-    return found;
+    ]);
   }
 }

@@ -2,12 +2,11 @@ import { groupBy } from '../../base/group.ts';
 import { parseObject } from '../../base/json.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { RecordingHeader } from '../lab/record/format.ts';
-import { type Input, readLines } from './input.ts';
+import { type Input, type LineReader, readLines, readRequests, type TrafficCounts } from './input.ts';
 import { merged } from './order.ts';
 import { type Fields, isObject, isOverride, parseRecorded } from './readers/request-line.ts';
 import type { RecordingNotes } from './recording-notes.ts';
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
-import { type LineReader, readRequests, type TrafficCounts } from './traffic.ts';
 
 /**
  * Opens recordings. The files of one process are read in sequence, and those of several processes are merged by time.

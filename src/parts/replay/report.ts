@@ -2,12 +2,12 @@ import { present } from '../../base/group.ts';
 import { printable } from '../../base/printable.ts';
 import { count, percent, table } from '../../base/texts.ts';
 import { rfc3339 } from '../../base/times.ts';
+import { descriptorText } from '../../edge/listing/descriptor-text.ts';
 import { showMoney } from '../../engine/algorithms/money.ts';
 import { readTexts } from '../../engine/decide/counter-key.ts';
-import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import type { Figures, RuleFigures } from './figures.ts';
+import type { TrafficCounts } from './input.ts';
 import type { KeyRefusals } from './key-figures.ts';
-import type { TrafficCounts } from './traffic.ts';
 
 type SideFigures = Figures['rules'];
 

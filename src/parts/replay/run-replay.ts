@@ -12,8 +12,7 @@ import type { Settings } from '../../settings/settings.ts';
 import { DEFAULT_REORDER_MS, learnMapping, openAccessLogs } from './access-logs.ts';
 import { ReplayEngine, replay } from './engine.ts';
 import { type Figures, ReplayFigures } from './figures.ts';
-import { HashedValues } from './hashed-values.ts';
-import { type Input, openInput, orFail, STANDARD_INPUT } from './input.ts';
+import { type Input, openInput, orFail, STANDARD_INPUT, TrafficCounts } from './input.ts';
 import { type Mapping, parseMapping } from './mapping/mapping.ts';
 import { inOrder } from './order.ts';
 import type { LogFormatName } from './readers/format-names.ts';
@@ -24,7 +23,6 @@ import { ReportData } from './report/report-data.ts';
 import { boundWarning, reportJson, reportText } from './report.ts';
 import type { RecordedRequest, RecordedTraffic, ReplayedAnswer, ReplayObserver } from './request.ts';
 import { exceeded, type Thresholds } from './thresholds.ts';
-import { TrafficCounts } from './traffic.ts';
 
 /** Options for answering traffic and reporting. */
 export interface AnswerFlags extends Thresholds, Pick<TrafficFlags, 'mapping'> {
@@ -104,15 +102,14 @@ export async function answerRequests(open: TrafficOpener, options: AnsweringOpti
   const engines = trees.map((tree) => new ReplayEngine(tree, { ...decisions, memory: counters.memory }));
   const [rules, against] = engines as [ReplayEngine, ReplayEngine?]; // one for each tree
   const counts = new TrafficCounts();
-  const hashed = new HashedValues(trees);
-  const notes = new RecordingNotes(settings, hashed);
+  const notes = new RecordingNotes(settings, trees);
   const { traffic, names, totalBytes } = await open(notes, counts);
   const progress = showProgress && new Progress(totalBytes, showProgress);
   await replay(traffic, {
     rules,
     against,
     counts,
-    observers: [...observers, hashed],
+    observers: [...observers, notes],
     async onBatch() {
       progress?.show(counts);
       await onBatch?.();

@@ -4,7 +4,7 @@ import type { Surroundings } from '../../cli/commands/admin.ts';
 import { CommandFailed } from '../../cli/commands/client.ts';
 import { loadRulesAt, loadRulesText, loadSettings } from '../../cli/commands/load-rules.ts';
 import { limitsInFlight } from '../../engine/holds/limits.ts';
-import { describeLimit } from '../../engine/rules/match/describe.ts';
+import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import { upstreamChanges } from './scenario-names.ts';
 import { runUpstream, type Source, servedP99Ms, servedPerSecond, type UpstreamRun } from './upstream.ts';
 

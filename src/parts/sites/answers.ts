@@ -1,5 +1,5 @@
 import { fields, flag, listOf, number, oneOf, onlyTrue, text, type ValueOf, whole } from '../../base/shape.ts';
-import { algorithm, entries } from '../../engine/rules/match/shapes.ts';
+import { algorithm, entries } from '../../edge/listing/shapes.ts';
 import { siteList } from '../../operate/answers/sites.ts';
 
 /** One site's part of a shared limit, as far as the answering site knows. In whole hits; for a bucket, in tokens. */

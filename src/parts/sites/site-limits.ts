@@ -1,6 +1,6 @@
 import { findCounter } from '../../engine/decide/counter-key.ts';
 import { namedAlgorithm } from '../../engine/holds/limits.ts';
-import { describeLimit } from '../../engine/rules/match/describe.ts';
+import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import { type AskParts, askPart } from '../../operate/admin/ask-part.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import { shownBy, shownEntries } from '../../operate/admin/shown.ts';

@@ -9,7 +9,7 @@ import {
   withReason,
 } from '../../cli/commands/admin.ts';
 import { CommandFailed, callApi, guarded } from '../../cli/commands/client.ts';
-import { parseDescriptor } from '../../engine/rules/match/descriptor-text.ts';
+import { parseDescriptor } from '../../edge/listing/descriptor-text.ts';
 
 /** Time beyond that in which usage is collected. */
 const MARGIN_MS = 1_000;

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../../base/clock.ts';
 import { fields, oneOf, type ValueOf, whole } from '../../base/shape.ts';
 import { parseTime, rfc3339 } from '../../base/times.ts';
+import { descriptorText } from '../../edge/listing/descriptor-text.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
-import { descriptorText } from '../../engine/rules/match/descriptor-text.ts';
 import { type ApiOperation, operation } from '../../operate/admin/api.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import {

@@ -1,6 +1,6 @@
 import type { MessageTypeDefinition } from '@grpc/proto-loader';
-import type { OverlayFile } from '../../engine/rules/overlay/overlay.ts';
 import { type Block, reviveBlock } from '../../engine/rules/read/block.ts';
+import type { OverlayFile } from '../../engine/rules/read/overlaid.ts';
 import { type Place, type Problem, Problems } from '../../engine/rules/read/problem.ts';
 import { type CheckedRules, checkBlocks, type LoadOptions } from '../../engine/rules/reload/load.ts';
 import { loadProtos } from '../../protobuf/load.ts';

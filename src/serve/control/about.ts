@@ -1,5 +1,5 @@
 import { take } from '../../base/slices.ts';
-import { describeLimit } from '../../engine/rules/match/describe.ts';
+import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, RuleTree } from '../../engine/rules/match/tree.ts';
 import type { SourcedRules } from '../../operate/admin/options.ts';

@@ -5,7 +5,7 @@ import { forTerminal } from '../../../src/cli/commands/for-terminal.ts';
 import type { Paint } from '../../../src/cli/commands/paint.ts';
 import { renderAudit, renderTop, renderUnmatched } from '../../../src/cli/commands/render.ts';
 import { renderStatus } from '../../../src/cli/commands/status.ts';
-import { descriptorText, parseDescriptor } from '../../../src/engine/rules/match/descriptor-text.ts';
+import { descriptorText, parseDescriptor } from '../../../src/edge/listing/descriptor-text.ts';
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
 import { renderCandidate, renderCandidateDiff } from '../../../src/parts/candidate/render-candidate.ts';
 import { renderCounters } from '../../../src/parts/counters/render.ts';

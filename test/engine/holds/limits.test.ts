@@ -9,7 +9,7 @@ import {
   namedAlgorithm,
   unitOf,
 } from '../../../src/engine/holds/limits.ts';
-import { describeLimit } from '../../../src/engine/rules/match/describe.ts';
+import { describeLimit } from '../../../src/engine/rules/match/describe-limit.ts';
 import {
   adaptiveOf,
   allocationOf,

@@ -1,5 +1,6 @@
 import '../../helpers/realm.ts';
-import { describeLimit, ruleAsJson } from '../../../src/engine/rules/match/describe.ts';
+import { ruleAsJson } from '../../../src/edge/listing/describe.ts';
+import { describeLimit } from '../../../src/engine/rules/match/describe-limit.ts';
 import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
 import { loadText } from '../../helpers/rules.ts';
 

@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { describeRuleFully, ruleAsJson } from '../../../src/engine/rules/match/describe.ts';
+import { describeRuleFully, ruleAsJson } from '../../../src/edge/listing/describe.ts';
 import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
 import { loadText } from '../../helpers/rules.ts';
 

@@ -1,6 +1,7 @@
 import '../../helpers/realm.ts';
 import { IANAZone } from 'luxon';
-import { describeLimit, describeRule, ruleAsJson, scheduleAsJson } from '../../../src/engine/rules/match/describe.ts';
+import { describeRule, ruleAsJson, scheduleAsJson } from '../../../src/edge/listing/describe.ts';
+import { describeLimit } from '../../../src/engine/rules/match/describe-limit.ts';
 import { Problems } from '../../../src/engine/rules/read/problem.ts';
 import { readText } from '../../../src/engine/rules/read/read.ts';
 import { RulesInForce } from '../../../src/engine/rules/reload/in-force.ts';

@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { mkdtempSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { OverlayFile } from '../../../src/engine/rules/overlay/overlay.ts';
+import type { OverlayFile } from '../../../src/engine/rules/read/overlaid.ts';
 import { plainPath } from '../../../src/engine/rules/reload/files.ts';
 import { type CheckedRules, checkRuleFiles, type RuleFileState } from '../../../src/engine/rules/reload/load.ts';
 import { CandidateBook, type CandidateFacts } from '../../../src/operate/candidate/book.ts';

@@ -207,6 +207,22 @@ test('a decider that is killed is an incident with the calls it had, which a kil
   expect(failed.length).toBeGreaterThanOrEqual(lost);
 });
 
+test('an outage has the requests that arrive while no control process runs', async () => {
+  await eventually(async () => (await ask('ann')) === 200);
+  await redis.stop();
+  let lost = 0;
+  const loseSome = async (): Promise<void> => {
+    for (let request = 0; request < 20; request++) if ((await ask(`u${lost}-${request}`)) === 400) lost++;
+  };
+  await loseSome();
+  await eventually(async () => (await readStatus()).incidents[0]?.undecided === lost);
+  const [control = 0] = processes();
+  signal(control, 'SIGKILL');
+  await loseSome();
+  await weir.waitFor('the control process was replaced');
+  await eventually(async () => (await readStatus()).incidents[0]?.undecided === lost);
+});
+
 test('a store that is full is told: requests are decided without their counters, or not at all', async () => {
   const operator = new Client(redis.port);
   await operator.config('SET', 'maxmemory', '1');

@@ -1,9 +1,9 @@
 import '../../helpers/realm.ts';
 import { paintFor } from '../../../src/cli/commands/paint.ts';
-import { ruleAsJson } from '../../../src/engine/rules/match/describe.ts';
+import { ruleAsJson } from '../../../src/edge/listing/describe.ts';
 import { type Entry, match } from '../../../src/engine/rules/match/match.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
-import { ruleText } from '../../../src/engine/rules/reload/rule-summary.ts';
+import { ruleText } from '../../../src/operate/observe/rule-summary.ts';
 import { countDifferences, diffJson, diffRules } from '../../../src/parts/candidate/diff/diff.ts';
 import { diffText } from '../../../src/parts/candidate/render-diff.ts';
 import fc from '../../helpers/property.ts';

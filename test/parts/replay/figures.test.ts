@@ -1,10 +1,10 @@
 import '../../helpers/realm.ts';
 import { counterSubject, ReplayFigures } from '../../../src/parts/replay/figures.ts';
+import { TrafficCounts } from '../../../src/parts/replay/input.ts';
 import { HurtKeys, mostRefused, PeakHits } from '../../../src/parts/replay/key-figures.ts';
 import { boundWarning, readableKey, reportText, spanText } from '../../../src/parts/replay/report.ts';
 import type { RecordedRequest, ReplayedAnswer } from '../../../src/parts/replay/request.ts';
 import { exceeded } from '../../../src/parts/replay/thresholds.ts';
-import { TrafficCounts } from '../../../src/parts/replay/traffic.ts';
 
 const counterKey = (user: string, counter = 'fixed_window.2|60000'): string =>
   `${counter}|4:demo|4:user|${user.length}:${user}`;

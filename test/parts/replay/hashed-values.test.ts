@@ -40,7 +40,7 @@ function recorded(entries: readonly Entry[], rules: RuleTree): RecordedRequest {
 function replayed(requests: readonly RecordedRequest[], rules: RuleTree, recordedUnder: RuleTree | undefined = rules) {
   const engine = new ReplayEngine(rules, MODES);
   const hashed = new HashedValues([rules]);
-  if (recordedUnder) hashed.recordedUnder(matchDigest(recordedUnder));
+  if (recordedUnder) hashed.onRules(matchDigest(recordedUnder));
   const paths = requests.map((one) => {
     const answer = engine.answer(one);
     hashed.observe(one, answer);

@@ -1,8 +1,8 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
+import { TrafficCounts } from '../../../src/parts/replay/input.ts';
 import { inOrder, merged } from '../../../src/parts/replay/order.ts';
 import type { RecordedRequest, RecordedTraffic } from '../../../src/parts/replay/request.ts';
-import { TrafficCounts } from '../../../src/parts/replay/traffic.ts';
 
 const at = (timeMs: number, domain = ''): RecordedRequest => ({ timeMs, request: { domain, descriptors: [] } });
 

@@ -1,6 +1,6 @@
+import { describeRule } from '../../../src/edge/listing/describe.ts';
 import { groupByDomain } from '../../../src/engine/rules/compile/by-domain.ts';
 import { compile } from '../../../src/engine/rules/compile/tree-builder.ts';
-import { describeRule } from '../../../src/engine/rules/match/describe.ts';
 import { Problems } from '../../../src/engine/rules/read/problem.ts';
 import { readText } from '../../../src/engine/rules/read/read.ts';
 import { loadText } from '../../helpers/rules.ts';

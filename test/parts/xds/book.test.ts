@@ -5,7 +5,7 @@ import { createServer as createHttp2Server, type Http2Server } from 'node:http2'
 import { type AddressInfo, connect as connectTo, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { StoreTraits } from '../../../src/engine/rules/compile/fit.ts';
-import { describeLimit } from '../../../src/engine/rules/match/describe.ts';
+import { describeLimit } from '../../../src/engine/rules/match/describe-limit.ts';
 import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
 import type { RuleBook } from '../../../src/engine/rules/reload/book.ts';
 import type { LoadedRules } from '../../../src/engine/rules/reload/load.ts';

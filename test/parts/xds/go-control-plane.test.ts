@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { describeLimit } from '../../../src/engine/rules/match/describe.ts';
+import { describeLimit } from '../../../src/engine/rules/match/describe-limit.ts';
 import type { RuleBook } from '../../../src/engine/rules/reload/book.ts';
 import { openDiscoveredRules } from '../../../src/parts/xds/book.ts';
 import { freePort, type Running, start } from '../../helpers/process.ts';

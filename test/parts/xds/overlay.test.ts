@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { mkdtempSync, renameSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describeRule } from '../../../src/engine/rules/match/describe.ts';
+import { describeRule } from '../../../src/edge/listing/describe.ts';
 import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
 import type { RuleBook } from '../../../src/engine/rules/reload/book.ts';
 import { plainPath } from '../../../src/engine/rules/reload/files.ts';

@@ -32,7 +32,7 @@ import { isQuiet, masters, type RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
 import { createProbe, isOfScripts, isRefusal, NOT_YET, type Probe, type ProbeOptions } from './probe.ts';
-import { answered, describeError, isUnsent } from './reason.ts';
+import { answered, describeError, isReply, isUnsent } from './reason.ts';
 import { loneScripts, type Script, script } from './script.ts';
 import { addReads, type Copied, snapshotFrom } from './snapshot.ts';
 import type { RedisUsage } from './usage.ts';
@@ -307,7 +307,7 @@ export class RedisBackend implements Backend {
       send: (requests) => this.#send(requests, slot),
       inNextTurn: this.#inNextTurn,
       breaker: () => only ?? this.#findBreaker(slot),
-      isAnswer: (error) => (error instanceof Error && error.name === 'ReplyError') || isHalfMoved(error),
+      isAnswer: (error) => isReply(error) || isHalfMoved(error),
     });
     this.#batchers.set(slot, batcher);
     return batcher;

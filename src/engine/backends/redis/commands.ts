@@ -1,4 +1,5 @@
 import { Command, type Redis } from 'ioredis';
+import { isReply } from './reason.ts';
 
 /**
  * A command as octets, which are the characters of the text. ioredis would measure and copy every argument several
@@ -85,9 +86,6 @@ interface Internals {
   readonly condition: { readonly select: number } | null;
 }
 
-/** Whether Redis refused to run a command, and so has not run it. */
-const isRefused = (error: unknown): error is Error => error instanceof Error && error.name === 'ReplyError';
-
 class PipelineCommand extends Command {
   readonly #octets: string;
 
@@ -104,7 +102,7 @@ class PipelineCommand extends Command {
       if (replies.push(reply) === count) resolve(replies);
     };
     this.reject = (error: unknown) => {
-      if (isRefused(error)) this.resolve(error);
+      if (isReply(error)) this.resolve(error);
       else reject(error);
     };
   }

@@ -55,7 +55,16 @@ export function connect(options: RedisConnectOptions): RedisConnection {
   });
   hurryReconnects(redis, options.connectTimeoutMs);
   forEachClient(redis, endWhenSilent);
+  forEachClient(redis, readAtOnce);
   return redis;
+}
+
+/**
+ * Adds a listener for replies by `on`. ioredis adds its own by `prependListener`, which Node does not notice: it would
+ * buffer each reply, and pass it on a tick later.
+ */
+function readAtOnce(redis: Redis): void {
+  redis.on('connect', () => redis.stream.on('data', () => {}));
 }
 
 /** The connections to all servers that have counters. */

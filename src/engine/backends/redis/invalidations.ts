@@ -4,6 +4,7 @@ import type { Monotonic } from '../../../base/clock.ts';
 import type { InvalidationListener, Invalidations } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
 import { isQuiet, masters, type RedisConnection } from './connect.ts';
+import { isReply } from './reason.ts';
 
 /** The interval at which an instance publishes to itself, to verify that changes arrive. */
 const BEAT_MS = 250;
@@ -116,7 +117,7 @@ export class RedisInvalidations implements Invalidations {
 
   #send(message: Omit<Message, 'from'>): void {
     this.#redis.publish(this.#channel, JSON.stringify({ from: this.#instance, ...message })).catch((error: Error) => {
-      if (error.name === 'ReplyError') return; // not permitted: other instances receive no beats either
+      if (isReply(error)) return; // not permitted: other instances receive no beats either
       for (const key of message.changed ?? []) this.#queued.changed.add(key);
       for (const key of message.forgotten ?? []) this.#queued.forgotten.add(key);
       if (message.missed) this.#queued.missed = true;

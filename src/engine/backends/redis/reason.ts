@@ -18,6 +18,9 @@ const UNSENT = ["Stream isn't writeable", "Cluster isn't ready", 'Failed to refr
 export const isUnsent = (error: unknown): boolean =>
   error instanceof Error && UNSENT.some((beginning) => error.message.startsWith(beginning));
 
+/** Whether Redis replied with an error, and so has not run the command. */
+export const isReply = (error: unknown): error is Error => error instanceof Error && error.name === 'ReplyError';
+
 /** Appended by Redis 7 to errors of commands in a script: the position in the script. */
 const PLACE_IN_SCRIPT = / script: [0-9a-f]{40}, on @\S+$/;
 

@@ -4,7 +4,7 @@ import type { SiteSplit } from '../../holds/claim.ts';
 import { findNamedRow, namedAlgorithms } from '../../holds/limits.ts';
 import type { Block } from '../read/block.ts';
 import { blocking, dividing, format } from '../read/format.ts';
-import { listLimits } from '../read/node-source.ts';
+import { listLimits, mapLimits } from '../read/node-source.ts';
 import type { Problems } from '../read/problem.ts';
 
 /** What a store was found unable to do. */
@@ -117,27 +117,13 @@ export function leaseByDefault(
   store: StoreTraits | undefined,
 ): readonly Block<'file'>[] {
   if (!store?.leasesByDefault || !store.leases) return files;
-  return files.map((file) => {
-    const { descriptors, spend = store.spend } = file.values;
-    if (!descriptors || spend !== ('each' satisfies Spend)) return file;
-    return { ...file, values: { ...file.values, descriptors: descriptors.map(leaseNode) } };
-  });
+  const { spend: byDefault } = store;
+  return files.map((file) =>
+    (file.values.spend ?? byDefault) === ('each' satisfies Spend) ? mapLimits(file, leaseLimit) : file,
+  );
 }
 
-function leaseNode(node: Block<'node'>): Block<'node'> {
-  const { descriptors, rate_limit: limit, rate_limits: limits } = node.values;
-  return {
-    ...node,
-    values: {
-      ...node.values,
-      ...(descriptors && { descriptors: descriptors.map(leaseNode) }),
-      ...(limit && { rate_limit: leaseLimit(limit) }),
-      ...(limits && { rate_limits: limits.map(leaseLimit) }),
-    },
-  };
-}
-
-const leaseLimit = <B extends Block<'rate_limit'>>(limit: B): B =>
+const leaseLimit = (limit: Block<'rate_limit'>): Block<'rate_limit'> =>
   isLeasable(limit.values) ? { ...limit, values: { ...limit.values, consistency: 'leased' } } : limit;
 
 function isLeasable(values: Block<'rate_limit'>['values']): boolean {

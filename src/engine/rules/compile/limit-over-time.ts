@@ -1,9 +1,9 @@
 import { fullCapacity, hasHolders, unitOf } from '../../holds/limits.ts';
 import type { RuleLimit, RuleSchedule, ScheduleEntry } from '../match/tree.ts';
-import { laidLimit } from '../overlay/laid-limit.ts';
 import type { Block } from '../read/block.ts';
 import type { Problems } from '../read/problem.ts';
 import { type ActiveTimes, readActive } from '../time/active-times.ts';
+import { laidLimit } from './laid-limit.ts';
 import { buildLimit, type NodeModes } from './limits.ts';
 
 type LimitBlock = Block<'rate_limit'>;
@@ -85,19 +85,9 @@ function buildScheduled(
   }
   if (!own) return undefined; // the limit below it is invalid
   const { active: _, schedule: __, ...values } = block.values;
-  const upper: LimitBlock = { values: numbers, invalid: withoutTimes(entry.invalid), place: placeIn(entry) };
-  const limit = buildLimit(laidLimit({ ...block, values }, upper), modes, problems);
+  const limit = buildLimit(laidLimit({ ...block, values }, { ...entry, values: numbers }), modes, problems);
   return active && limit && { active, limit: { ...limit, times: { of, active } } };
 }
-
-const withoutTimes = (invalid: ReadonlySet<PropertyKey>): ReadonlySet<PropertyKey> =>
-  new Set([...invalid].filter((key) => key !== 'active'));
-
-/** The keys of a scheduled limit are a subset of a limit's. */
-const placeIn =
-  (entry: Block<'scheduled'>): LimitBlock['place'] =>
-  (key) =>
-    entry.place(key as Parameters<typeof entry.place>[0]);
 
 /** Hits charged under one limit are refunded under another, so both must use the same counter. */
 function checkHolders(

@@ -6,7 +6,7 @@ import { childBlocks, type NodeHead } from '../read/node-source.ts';
 import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
 import type { Place } from '../read/problem.ts';
 import type { WrittenDomain } from './by-domain.ts';
-import type { BlockPlace, NodeSource } from './tree-builder.ts';
+import type { NodeSource, WrittenNode } from './tree-builder.ts';
 
 /**
  * Checked rules as pieces of text, in which they are sent to other processes: a compiled tree contains functions. A
@@ -129,7 +129,7 @@ export function unpack({ pieces }: PackedDomain): NodeSource {
   return level(0);
 }
 
-function* readNodes(pieces: readonly string[]): Generator<UnpackedNode, undefined> {
+function* readNodes(pieces: readonly string[]): Generator<WrittenNode & { readonly depth: number }, undefined> {
   for (const piece of pieces) {
     const [files, packed] = readPiece(piece);
     for (const [at, node] of packed.entries())
@@ -144,20 +144,10 @@ function* readNodes(pieces: readonly string[]): Generator<UnpackedNode, undefine
   }
 }
 
-/** A node of a piece. */
-interface UnpackedNode {
-  readonly depth: number;
-  readonly head: NodeHead;
-  /** Built on demand. */
-  readonly block: Block<'node'>;
-  /** Allows the node to be read again; takes less memory than the node. */
-  readonly from: BlockPlace;
-}
-
 const readPiece = (piece: string): PackedPiece => JSON.parse(piece); // written by `pack`
 
 /** A piece, and the index of a node in it, from 0. */
-class NodePlace implements BlockPlace {
+class NodePlace {
   readonly #piece: string;
   readonly #at: number;
 

@@ -1,6 +1,7 @@
 import { MAX_LIMIT } from '../../algorithms/limit.ts';
 import type { Block } from '../read/block.ts';
 import { dividing } from '../read/format.ts';
+import { mapLimits } from '../read/node-source.ts';
 import { type Problems, shown } from '../read/problem.ts';
 
 /** Where the number of replicas comes from. */
@@ -13,52 +14,22 @@ export interface ReplicaPlace {
 /** The number of replicas now; undefined if it is not known (yet). */
 export type CountReplicas = (place: ReplicaPlace) => number | undefined;
 
-const UNKNOWN: CountReplicas = () => undefined;
-
 /** Replicas count as at most this many, unless `max` says otherwise. */
 const DEFAULT_MAX = 1_000;
 const MAX_REPLICAS = 100_000;
 
 /** Writes `requests_per_unit` into all limits with `per_replica`: times the number of replicas, or `min` without one. */
-export function multiplyByReplicas(
+export const multiplyByReplicas = (
   files: readonly Block<'file'>[],
-  count: CountReplicas = UNKNOWN,
+  count: CountReplicas = () => undefined,
   problems: Problems,
-): readonly Block<'file'>[] {
-  const ofLimit = <B extends Block<'rate_limit'>>(limit: B): B => multiplyLimit(limit, count, problems);
-  const ofNode = (node: Block<'node'>): Block<'node'> => {
-    const { descriptors, rate_limit: limit, rate_limits: limits } = node.values;
-    const own = limit && ofLimit(limit);
-    const several = limits?.map(ofLimit);
-    const below = descriptors?.map(ofNode);
-    const isSame = own === limit && areSame(several, limits) && areSame(below, descriptors);
-    return isSame
-      ? node
-      : {
-          ...node,
-          values: {
-            ...node.values,
-            ...(own && { rate_limit: own }),
-            ...(several && { rate_limits: several }),
-            ...(below && { descriptors: below }),
-          },
-        };
-  };
-  return files.map((file) => {
-    const { descriptors } = file.values;
-    const below = descriptors?.map(ofNode);
-    return below && !areSame(below, descriptors) ? { ...file, values: { ...file.values, descriptors: below } } : file;
-  });
-}
+): readonly Block<'file'>[] => files.map((file) => mapLimits(file, (limit) => multiplyLimit(limit, count, problems)));
 
-const areSame = <T>(some: readonly T[] | undefined, others: readonly T[] | undefined): boolean =>
-  some === others || (some?.every((one, at) => one === others?.[at]) ?? false);
-
-function multiplyLimit<B extends Block<'rate_limit'>>(limit: B, count: CountReplicas, problems: Problems): B {
+function multiplyLimit(limit: Block<'rate_limit'>, count: CountReplicas, problems: Problems): Block<'rate_limit'> {
   const { values, place } = limit;
   const { per_replica: each, replicas } = values;
   if (each === undefined && !replicas) return limit;
-  const report = (key: keyof typeof values, message: string): B => {
+  const report = (key: keyof typeof values, message: string): Block<'rate_limit'> => {
     problems.error(place(key), message);
     return limit;
   };

@@ -3,7 +3,7 @@ import { LevelBuilder, MAX_PATTERN_KEYS } from '../match/level-builder.ts';
 import { isFixed } from '../match/matchers.ts';
 import { type Domain, type Level, listRules, type Naming, type Node, type Rule, type RuleTree } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
-import { childBlocks, compositeName, type NodeHead } from '../read/node-source.ts';
+import { childBlocks, compositeName, type NodeHead, nodeId } from '../read/node-source.ts';
 import type { MayBeOverlaid } from '../read/overlaid.ts';
 import { checkedBefore, type Place, type Problems, shown } from '../read/problem.ts';
 import type { WrittenDomain } from './by-domain.ts';
@@ -17,16 +17,12 @@ export interface NodeSource {
   next(): { readonly written: WrittenNode; readonly below: NodeSource | undefined } | undefined;
 }
 
-interface WrittenNode {
+export interface WrittenNode {
   readonly head: NodeHead;
   /** May be a getter that parses it. */
   readonly block: Block<'node'>;
-  readonly from: BlockPlace;
-}
-
-/** Where a node can be read again. */
-export interface BlockPlace {
-  read(): Block<'node'>;
+  /** Where it can be read again; takes less memory than the node. */
+  readonly from: { read(): Block<'node'> };
 }
 
 interface DomainSource extends MayBeOverlaid {
@@ -138,7 +134,7 @@ function* buildLevel(nodes: NodeSource, above: Above, count: Count, order?: KeyO
     const keys = order ?? (head.anyOrder ? own : undefined);
     keys?.add(head.key ?? '', order && above.keys.at(-1));
     const isPlaced = !isCheck || checkHead(written.block, { level, places }, above);
-    if (isCheck) for (const name of namesOf(head)) places.set(name, places.get(name) ?? written.block.place());
+    if (isCheck && isPlaced) for (const id of idsOf(head)) places.set(id, places.get(id) ?? written.block.place());
     first ??= isCheck ? written.block : undefined;
     if (head.required) above.requirements.push(head.required);
     // the domain needs all ids from the start, even if their rules are not built yet
@@ -180,23 +176,24 @@ function hasTooManyPatterns({ patternKeys }: LevelBuilder, first: Block<'node'>,
 /** The nodes of a level so far, and where each is written. */
 interface Siblings {
   readonly level: LevelBuilder;
+  /** By `idsOf`. */
   readonly places: ReadonlyMap<string, Place>;
 }
 
-/** The names under which a node is found: one for each block of addresses. */
-const namesOf = ({ key = '', value = '', addresses }: NodeHead): readonly string[] =>
-  (addresses ?? [value]).map((one) => compositeName({ key, value: one }));
+/** Texts that identify a node among its siblings: one for each block of addresses. */
+const idsOf = ({ key = '', value = '', addresses = [value] }: NodeHead): readonly string[] =>
+  addresses.map((one) => nodeId({ key, value: one }));
 
 /** Checks what places a node among those before it. @returns  whether it has a place */
 function checkHead(block: Block<'node'>, { level, places }: Siblings, { path, orderedUpTo, problems }: Above): boolean {
-  const { key = '', value = '', required }: NodeHead = block.values;
+  const { key = '', value = '', addresses = [value], required }: NodeHead = block.values;
   const isValid = key !== '' && !(['key', 'value', 'addresses'] as const).some((one) => block.invalid.has(one));
-  const duplicate = isValid ? level.findDuplicate(block.values) : undefined;
+  const duplicate = isValid ? addresses.find((one) => places.has(nodeId({ key, value: one }))) : undefined;
   if (key === '' && !block.invalid.has('key')) {
     problems.error(block.place('key'), 'descriptor has empty key: expected a name such as user, got nothing');
   } else if (duplicate !== undefined) {
     const name = compositeName({ key, value: duplicate });
-    const { file, line } = places.get(name) ?? {};
+    const { file, line } = places.get(nodeId({ key, value: duplicate })) ?? {};
     const where = file === block.place().file ? `line ${line}` : `${file}:${line}`;
     const message = `duplicate descriptor composite key '${shown(path)}.${shown(name)}'; ${where} has it already: move the limits and descriptors of this node there`;
     problems.error(block.place('key'), message);
@@ -269,7 +266,7 @@ class LazyNode implements Node {
 }
 
 interface RuleSource {
-  readonly from: BlockPlace;
+  readonly from: WrittenNode['from'];
   readonly above: Above;
   /** The context of the node's children, if it has been created. */
   readonly here: Above | undefined;

@@ -9,7 +9,6 @@ export class Addresses implements Matcher {
   readonly rank = matcherRank('addresses');
   readonly text: string;
   readonly name: string;
-  readonly regex = undefined;
   readonly blocks: readonly AddressBlock[];
   #table: BlockTable<true> | undefined;
 
@@ -28,10 +27,6 @@ export class Addresses implements Matcher {
   #contains(block: AddressBlock): boolean {
     this.#table ??= createTable(this.blocks);
     return this.#table.find(block) === true;
-  }
-
-  mismatchAt(): undefined {
-    return undefined;
   }
 
   covers(other: Matcher): boolean {

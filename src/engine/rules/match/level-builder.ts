@@ -12,7 +12,6 @@ interface Branching {
   readonly byValue: Map<string, Node>;
   /** Nodes with exactly this key and blocks of addresses. */
   readonly addresses: PlacedNode[];
-  readonly blocks: Set<string>;
   /** Nodes with exactly this key and a pattern for the value. */
   readonly patterns: RankedNode[];
   anyValue: Node | undefined;
@@ -21,7 +20,6 @@ interface Branching {
 const emptyBranch = (): Branching => ({
   byValue: new Map(),
   addresses: [],
-  blocks: new Set(),
   patterns: [],
   anyValue: undefined,
 });
@@ -32,23 +30,10 @@ export class LevelBuilder {
   readonly #keyPatterns: RankedNode[] = [];
   #nodes = 0;
   order: KeyOrder | undefined;
-  #required: RequiredKeys | undefined;
-
-  get required(): RequiredKeys | undefined {
-    return this.#required;
-  }
+  required: RequiredKeys | undefined;
 
   get patternKeys(): number {
     return new Set(this.#keyPatterns.map(({ key }) => key.text)).size;
-  }
-
-  /** The value or block of addresses that another node with the same key has, too; empty for any value. */
-  findDuplicate({ key = '', value = '', addresses }: NodeHead): string | undefined {
-    const branch = this.#byKey.get(key);
-    if (!branch) return undefined;
-    const isTaken = (text: string): boolean => branch.byValue.has(text) || branch.blocks.has(text);
-    if (addresses) return addresses.find(isTaken);
-    return (value === '' ? branch.anyValue !== undefined : isTaken(value)) ? value : undefined;
   }
 
   /** Adds a node; it replaces one with the same key and value. */
@@ -56,11 +41,10 @@ export class LevelBuilder {
     const { key = '', value = '', addresses } = head;
     const branch = this.#byKey.get(key) ?? emptyBranch();
     this.#byKey.set(key, branch);
-    if (head.required) this.#required = new RequiredKeys(head.required);
+    if (head.required) this.required = new RequiredKeys(head.required);
     const matchers = { key: textMatcher(key), value: valueMatcher(head) };
     if (addresses) {
       branch.addresses.push({ ...matchers, node });
-      for (const block of addresses) branch.blocks.add(block);
       return;
     }
     if (value === '') branch.anyValue = node;
@@ -86,6 +70,6 @@ export class LevelBuilder {
       // indexing a key takes far less time than compiling a node, and trying a pattern even less
       yield 0.1 + this.#keyPatterns.length / 64;
     }
-    return { byKey, keyPatterns, required: this.#required, order: this.order };
+    return { byKey, keyPatterns, required: this.required, order: this.order };
   }
 }

@@ -20,8 +20,6 @@ export interface Matcher {
    * @throws TooCostly
    */
   matches(text: string, work?: RequestWork): boolean;
-  /** The offset at which a text stops matching; undefined if it matches, or the offset says nothing. */
-  mismatchAt(text: string): number | undefined;
   /** Whether it matches all that another one does; may be false if only one of them is a pattern. */
   covers(other: Matcher): boolean;
   overlaps(other: Matcher): boolean;
@@ -32,6 +30,4 @@ export interface Matcher {
   precedes?(other: Matcher): boolean;
   /** A matching text. @param filling  for whatever may be any text */
   example(filling: string): string;
-  /** A regular expression for the same texts, in the syntax of RE2, if there is one. */
-  readonly regex: string | undefined;
 }

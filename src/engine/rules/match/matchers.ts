@@ -32,10 +32,6 @@ class ExactText implements Matcher {
     return text === this.text;
   }
 
-  mismatchAt(text: string): number | undefined {
-    return text === this.text ? undefined : commonPrefix(this.text, text);
-  }
-
   covers({ kind, text }: Matcher): boolean {
     return kind === 'exact' && text === this.text;
   }
@@ -46,10 +42,6 @@ class ExactText implements Matcher {
 
   example(): string {
     return this.text;
-  }
-
-  get regex(): string {
-    return escaped(this.text);
   }
 }
 
@@ -93,19 +85,6 @@ class Pattern implements Matcher {
     return from + this.#end.length <= text.length;
   }
 
-  mismatchAt(text: string): number | undefined {
-    if (this.matches(text)) return undefined;
-    if (!text.startsWith(this.#beginning)) return commonPrefix(this.#beginning, text);
-    let from = this.#beginning.length;
-    for (const part of this.#parts) {
-      const found = text.indexOf(part, from);
-      if (found < 0) return from;
-      from = found + part.length;
-    }
-    const start = Math.max(text.length - this.#end.length, from);
-    return start + commonPrefix(this.#end, text.slice(start));
-  }
-
   /**
    * Only a `*` can match a `*`, so a pattern that matches another pattern's text also matches every expansion of it.
    */
@@ -133,23 +112,9 @@ class Pattern implements Matcher {
   example(filling: string): string {
     return this.text.replaceAll('*', filling);
   }
-
-  get regex(): string {
-    return this.text.split('*').map(escaped).join('.*');
-  }
 }
 
 const byLength = (one: string, other: string): number => one.length - other.length;
-
-/** The length of the beginning that two texts have in common. */
-function commonPrefix(one: string, other: string): number {
-  let at = 0;
-  while (at < one.length && one[at] === other[at]) at++;
-  return at;
-}
-
-/** A text as a regular expression that matches only itself, in the syntax of RE2. */
-const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
 
 /** Matches every text. */
 export const ANY_VALUE: Matcher = {
@@ -158,9 +123,7 @@ export const ANY_VALUE: Matcher = {
   text: '',
   name: '',
   matches: () => true,
-  mismatchAt: () => undefined,
   covers: () => true,
   overlaps: () => true,
   example: (filling) => filling,
-  regex: '.*',
 };

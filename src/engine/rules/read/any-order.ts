@@ -1,5 +1,6 @@
 import type { Block } from './block.ts';
 import { format } from './format.ts';
+import { mapChanged } from './node-source.ts';
 import { type Problems, shown } from './problem.ts';
 
 /** Marks the nodes directly below each `match: any_order`. Errors go to `problems`. */
@@ -7,13 +8,11 @@ export function markAnyOrder<B extends Block<'file'> | Block<'node'>>(block: B, 
   const { match, descriptors }: Pick<Block<'node'>['values'], 'match' | 'descriptors'> = block.values;
   const isAnyOrder = match !== undefined && readMatch(block, match, problems);
   if (!descriptors) return block;
-  const below = descriptors.map((node) => {
+  const below = mapChanged(descriptors, (node) => {
     const marked = markAnyOrder(node, problems);
     return isAnyOrder ? { ...marked, values: { ...marked.values, anyOrder: true } } : marked;
   });
-  return below.every((node, at) => node === descriptors[at])
-    ? block
-    : { ...block, values: { ...block.values, descriptors: below } };
+  return below === descriptors ? block : { ...block, values: { ...block.values, descriptors: below } };
 }
 
 function readMatch(block: Block<'file'> | Block<'node'>, match: string, problems: Problems): boolean {

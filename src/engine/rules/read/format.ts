@@ -36,11 +36,28 @@ export const MEDIA_TYPE = '^[\\w!#$&^.+-]+/[\\w!#$&^.+-]+(; *[\\w.-]+=[\\w.-]+)*
 /** About a block of IP addresses; `parseAddressBlock` is exact. */
 export const ADDRESS_BLOCK = '^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$';
 
-/** The keys that envoyproxy/ratelimit has, too. It ignores them where they mean nothing. */
-export const referenceKeys: ReadonlySet<string> = new Set([
-  ...['domain', 'descriptors', 'key', 'value', 'rate_limit', 'shadow_mode', 'quota_mode', 'share_threshold'],
-  ...['detailed_metric', 'value_to_metric', 'metadata', 'unit', 'requests_per_unit', 'unlimited', 'name', 'replaces'],
-]);
+/** The keys that envoyproxy/ratelimit has, too, and its types for their values. */
+export const goTypes: Readonly<Record<string, string>> = {
+  domain: 'string',
+  descriptors: '[]config.YamlDescriptor',
+  key: 'string',
+  value: 'string',
+  rate_limit: 'config.YamlRateLimit',
+  shadow_mode: 'bool',
+  quota_mode: 'bool',
+  detailed_metric: 'bool',
+  value_to_metric: 'bool',
+  share_threshold: 'bool',
+  metadata: 'map[string]interface {}',
+  unit: 'string',
+  requests_per_unit: 'uint32',
+  unlimited: 'bool',
+  name: 'string',
+  replaces: '[]config.yamlReplaces',
+};
+
+/** It ignores these keys where they mean nothing. */
+export const referenceKeys: ReadonlySet<string> = new Set(Object.keys(goTypes));
 
 /** The keys of a limit. */
 const rateLimit = {

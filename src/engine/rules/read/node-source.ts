@@ -50,6 +50,28 @@ export const listLimits = ({ values: { rate_limit: only, rate_limits: several = 
 export const sharedKey = ({ share, rate_limit: limit }: Block<'node'>['values']): string | undefined =>
   share?.values.by ?? limit?.values.share?.values.by;
 
+/** The list itself if no item changes. */
+export function mapChanged<T>(items: readonly T[], change: (item: T) => T): readonly T[] {
+  const changed = items.map(change);
+  return changed.every((one, at) => one === items[at]) ? items : changed;
+}
+
+/** A file or a node with changed limits; itself if none changes. */
+export function mapLimits<B extends Block<'file'> | Block<'node'>>(
+  block: B,
+  change: (limit: Block<'rate_limit'>) => Block<'rate_limit'>,
+): B {
+  const before: Pick<Block<'node'>['values'], 'rate_limit' | 'rate_limits' | 'descriptors'> = block.values;
+  const { rate_limit: only, rate_limits: several, descriptors } = before;
+  const after = {
+    ...(only && { rate_limit: change(only) }),
+    ...(several && { rate_limits: mapChanged(several, change) }),
+    ...(descriptors && { descriptors: mapChanged(descriptors, (node) => mapLimits(node, change)) }),
+  };
+  const isSame = after.rate_limit === only && after.rate_limits === several && after.descriptors === descriptors;
+  return isSame ? block : { ...block, values: { ...block.values, ...after } };
+}
+
 /**
  * The nodes below a node. If its limit is shared by the values of a key, there is one for those that are not listed.
  */

@@ -1,4 +1,8 @@
-import { formatLine } from './problem.ts';
+/** An overlay file: its name in messages, and its content. */
+export interface OverlayFile {
+  readonly name: string;
+  readonly text: string;
+}
 
 /** A property that an overlay set on a rule or a domain, and its place in the overlay. */
 export interface Overlaid {
@@ -12,14 +16,4 @@ export interface Overlaid {
 /** Rules and domains, which an overlay may change. */
 export interface MayBeOverlaid {
   readonly overlaid?: readonly Overlaid[] | undefined;
-}
-
-/** One text for each property, for logs: `demo.user: burst comes from overlay.yaml:7`. */
-export function* listOverlaid(rules: Iterable<MayBeOverlaid & { readonly path: string }>): Iterable<string> {
-  for (const { path, overlaid = [] } of rules) {
-    for (const { limit, key, file, line } of overlaid) {
-      const which = limit === undefined || limit === 0 ? key : `${key} of limit ${limit + 1}`;
-      yield `${path}: ${which} comes from ${formatLine({ file, line })}`;
-    }
-  }
 }

@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '../../../base/json.ts';
 import { nearest } from '../../../base/nearest.ts';
 import { addressBlockProblem, addressBlockText, parseAddressBlock } from './address-block.ts';
 import type { Alternatives, Block } from './block.ts';
-import { ADDRESS_BLOCK, type Field, format, referenceKeys, type Shape } from './format.ts';
+import { ADDRESS_BLOCK, type Field, format, goTypes, referenceKeys, type Shape } from './format.ts';
 import { type Place, type Problems, pathOfKey, shown } from './problem.ts';
 import {
   parseFlag,
@@ -145,6 +145,8 @@ class Reader {
   }
 
   private value(field: Field, node: YamlNode, place: Place): unknown {
+    if ('orBlock' in field && field.orBlock !== undefined && node.kind === 'map')
+      return this.block(field.orBlock as Shape, node, place); // the format names only its own blocks
     switch (field.type) {
       case 'list':
         return this.list(field.of as Shape, node, place); // the format names only its own blocks
@@ -160,10 +162,8 @@ class Reader {
       case 'texts':
         return field.pattern === ADDRESS_BLOCK ? this.addresses(node, place) : this.texts(node, place);
       case 'text':
-        if (field.orBlock !== undefined && node.kind === 'map') return this.block(field.orBlock as Shape, node, place); // the format names only its own blocks
         return this.scalar('text', node, place);
       case 'keys':
-        if (field.orBlock !== undefined && node.kind === 'map') return this.block(field.orBlock as Shape, node, place); // the format names only its own blocks
         return this.alternatives(node, place);
       case 'count': // smaller bounds are checked where the key is used
         return this.scalar('count', node, place, Math.max(field.maximum ?? 0, MAX_UINT32));
@@ -296,30 +296,9 @@ function parseYamlFloat(text: string): number {
   return Number(text);
 }
 
-/** The types of envoyproxy/ratelimit for the values of its keys; the empty key is the file. */
-const goTypes: Readonly<Record<string, string>> = {
-  '': 'map[interface {}]interface {}',
-  domain: 'string',
-  descriptors: '[]config.YamlDescriptor',
-  key: 'string',
-  value: 'string',
-  rate_limit: 'config.YamlRateLimit',
-  shadow_mode: 'bool',
-  quota_mode: 'bool',
-  detailed_metric: 'bool',
-  value_to_metric: 'bool',
-  share_threshold: 'bool',
-  metadata: 'map[string]interface {}',
-  unit: 'string',
-  requests_per_unit: 'uint32',
-  unlimited: 'bool',
-  name: 'string',
-  replaces: '[]config.yamlReplaces',
-};
-
 /** Go's message about a value of another type, on one line; undefined for keys that only Weir has. */
 function goTypeError(node: YamlNode, path: string): string | undefined {
-  const type = goTypes[path.slice(path.lastIndexOf('.') + 1)];
+  const type = path === '' ? 'map[interface {}]interface {}' : goTypes[path.slice(path.lastIndexOf('.') + 1)];
   if (type === undefined) return undefined;
   return `yaml: unmarshal errors: line ${node.line}: cannot unmarshal ${asGoDescribes(node)} into ${type}`;
 }

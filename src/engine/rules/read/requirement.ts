@@ -1,6 +1,6 @@
 import { unitOfNamed } from '../../holds/limits.ts';
 import { type Alternatives, type Block, createBlock } from './block.ts';
-import type { Requirement } from './node-source.ts';
+import { mapChanged, type Requirement } from './node-source.ts';
 import { type Place, type Problems, shown } from './problem.ts';
 
 /** The key of the nodes that count requests without required keys: `missing=customer`. */
@@ -16,8 +16,8 @@ const MAX_KEYS = 30;
 /** Replaces each `require` by a node whose limit counts the requests that lack the keys. Errors go to `problems`. */
 export function replaceRequirements<B extends Block<'file'> | Block<'node'>>(block: B, problems: Problems): B {
   const { require: written, descriptors = [] }: Pick<Block<'node'>['values'], 'require' | 'descriptors'> = block.values;
-  const below = descriptors.map((node) => replaceRequirements(node, problems));
-  if (written === undefined && below.every((node, at) => node === descriptors[at])) return block;
+  const below = mapChanged(descriptors, (node) => replaceRequirements(node, problems));
+  if (written === undefined && below === descriptors) return block;
   const missing = written && readRequirement(written, block.place('require'), problems);
   const { require: _, ...values } = block.values;
   return { ...block, values: { ...values, descriptors: missing ? [...below, missing] : below } };

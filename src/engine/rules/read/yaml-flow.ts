@@ -20,6 +20,22 @@ const isBlank = (char: string): boolean => char === ' ' || char === '\t';
 const isSpace = (char: string): boolean => char === '' || isBlank(char) || isBreak(char);
 const isFlowMark = (char: string): boolean => char !== '' && ',[]{}'.includes(char);
 
+/** Runs of characters that are read at once. */
+const runs = {
+  space: /[ \t\r\n]*/y,
+  line: /[^\r\n]*/y,
+  /** Of a plain scalar: a `:` or `#` may end it. */
+  plain: /[^\r\n:#]*/y,
+  plainInFlow: /[^\r\n:#,[\]{}]*/y,
+  '"': /[^"\\\r\n]*/y,
+  "'": /[^'\r\n]*/y,
+  /** An anchor, an alias, or a tag. */
+  property: /!<[^ \t\r\n>]*>?|![^ \t\r\n]*|[&*][^ \t\r\n,[\]{}]*/y,
+  propertyInFlow: /!<[^ \t\r\n>]*>?|[&*!][^ \t\r\n,[\]{}]*/y,
+} as const;
+
+const DOCUMENT_MARK = /(?:---|\.\.\.)(?![^ \t\r\n])/y;
+
 /** Parses a text just far enough to find the lines that begin inside brackets, braces or quotes. */
 class FlowIndenter {
   readonly #text: string;
@@ -32,20 +48,22 @@ class FlowIndenter {
   /** Tabs since the line's last indicator. They matter if brackets or braces follow. */
   #tabs: number[] = [];
   #isIndentation = true;
-  readonly #edited: EditedText;
+  /** The text up to `#copied`, with all edits. */
+  readonly #pieces: string[] = [];
+  #copied = 0;
+  #inserted = 0;
 
   constructor(text: string) {
     this.#text = text;
-    this.#edited = new EditedText(text);
     if (text.startsWith('\ufeff')) this.#at = this.#lineStart = 1;
   }
 
   indent(): string | undefined {
     while (this.#at < this.#text.length) {
-      if (this.#edited.inserted > 3 * this.#text.length + SPARE_CHARACTERS) return undefined;
+      if (this.#inserted > 3 * this.#text.length + SPARE_CHARACTERS) return undefined;
       this.#readBlock();
     }
-    return this.#edited.toString();
+    return this.#pieces.join('') + this.#text.slice(this.#copied);
   }
 
   /** Reads one token outside of brackets, braces and quotes. */
@@ -58,15 +76,12 @@ class FlowIndenter {
       return;
     }
     this.#isIndentation = false;
-    if (char === '#' && this.#isAfterSpace()) this.#skipLine();
-    else if (this.#isDocumentMark()) this.#beginDocument();
-    else if ('-?:'.includes(char) && isSpace(this.#char(1))) this.#indicator(char);
+    if (this.#isComment()) this.#skip('line');
+    else if (this.#isDocumentMark(this.#at)) {
+      this.#at += 3;
+      this.#parent = -1;
+    } else if ('-?:'.includes(char) && isSpace(this.#char(1))) this.#indicator(char);
     else this.#readNode(char);
-  }
-
-  #beginDocument(): void {
-    this.#at += 3;
-    this.#parent = -1;
   }
 
   /** A `:` after a node makes it the key of what follows. */
@@ -80,58 +95,51 @@ class FlowIndenter {
   #readNode(char: string): void {
     this.#node ??= this.#column();
     if (this.#parent < 0) this.#parent = this.#spacesAt(this.#lineStart) - 1;
-    if (char === '&' || char === '!') return this.#skipProperty(false);
-    if (char === '"' || char === "'") this.#readQuoted(char);
+    if ('&!*'.includes(char)) this.#skip('property');
+    else if (char === '"' || char === "'") this.#readQuoted(char);
     else if (char === '[' || char === '{') this.#readFlow();
-    else if (char === '|' || char === '>') this.#skipBlockScalar();
-    else if (char === '*') this.#skipProperty(false);
-    else this.#readPlain();
+    else if (char === '|' || char === '>') this.#readLines('line');
+    else this.#readLines('plain');
   }
 
-  /** Reads a plain scalar, to the `:` that makes it a key or to its end, which may be on a later line. */
-  #readPlain(): void {
+  /** Reads a block scalar, or a plain one to its end or to the `:` that makes it a key. */
+  #readLines(run: 'line' | 'plain'): void {
     for (;;) {
-      while (!isBreak(this.#char()) && this.#char() !== '') {
-        if (this.#char() === ':' && isSpace(this.#char(1))) return;
-        if (this.#char() === '#' && this.#isAfterSpace()) return;
-        this.#at++;
-      }
-      const [next, column] = this.#nextLine();
-      if (column <= this.#parent || this.#text[next] === '#' || this.#isDocumentMark(next - column)) return;
-      this.#at = next;
+      this.#skipText(run);
+      const end = this.#at;
+      this.#skip('space');
+      const space = this.#text.slice(end, this.#at);
+      const start = end + Math.max(space.lastIndexOf('\n'), space.lastIndexOf('\r')) + 1;
+      const isContinued = start > end && this.#at < this.#text.length && this.#spacesAt(start) > this.#parent;
+      if (isContinued && !(run === 'plain' && this.#char() === '#') && !this.#isDocumentMark(this.#at)) continue;
+      this.#at = end;
+      return;
     }
   }
 
-  /**
-   * The offset of the first non-blank character on a later line, and the number of blanks before it in its line; -1 if
-   * there is none.
-   */
-  #nextLine(): readonly [at: number, column: number] {
-    let at = this.#at;
-    let start = -1;
-    for (; isSpace(this.#text[at] ?? '') && at < this.#text.length; at++)
-      if (isBreak(this.#text[at] ?? '')) start = at + 1;
-    if (start < 0 || at === this.#text.length) return [at, -1];
-    return [at, this.#spacesAt(start)];
-  }
-
-  #skipBlockScalar(): void {
-    this.#skipLine();
-    while (this.#at < this.#text.length) {
-      const [next, column] = this.#nextLine();
-      if (column <= this.#parent || this.#isDocumentMark(next - column)) return;
-      this.#at = next;
-      this.#skipLine();
+  /** Reads to the end of the line, or to what ends a plain scalar before. */
+  #skipText(run: 'line' | 'plain' | 'plainInFlow'): void {
+    this.#skip(run);
+    while (this.#isInPlain(run === 'plainInFlow')) {
+      this.#at++;
+      this.#skip(run);
     }
   }
 
-  #readQuoted(quote: string): void {
+  /** Whether a `#` begins no comment, or a `:` ends no key. */
+  #isInPlain(isInFlow: boolean): boolean {
+    const [char, next] = [this.#char(), this.#char(1)];
+    return char === ':' ? !isSpace(next) && !(isInFlow && isFlowMark(next)) : char === '#' && !this.#isComment();
+  }
+
+  #readQuoted(quote: '"' | "'"): void {
     this.#at++;
     while (this.#at < this.#text.length) {
-      const char = this.#char();
+      this.#skip(quote);
+      const [char, next] = [this.#char(), this.#char(1)];
       if (isBreak(char)) this.#lineBreakInside();
-      else if (char === '\\' && quote === '"' && !isBreak(this.#char(1))) this.#at += 2;
-      else if (char === quote && quote === "'" && this.#char(1) === quote) this.#at += 2;
+      else if (char === '\\' && !isBreak(next)) this.#at += 2;
+      else if (char === "'" && next === "'") this.#at += 2;
       else {
         this.#at++;
         if (char === quote) return;
@@ -141,7 +149,7 @@ class FlowIndenter {
 
   /** Reads the content of brackets or braces, to the last closing one. */
   #readFlow(): void {
-    for (const at of this.#tabs.splice(0)) this.#edited.replace(at, ' ');
+    for (const at of this.#tabs.splice(0)) this.#edit(at, ' ', 1);
     const line = this.#lineStart;
     let depth = 0;
     let beginsNode = true;
@@ -149,61 +157,40 @@ class FlowIndenter {
       const char = this.#char();
       if (isBreak(char)) this.#lineBreakInside();
       else if (isBlank(char)) {
-        if (char === '\t' && this.#lineStart === line) this.#edited.replace(this.#at, ' ');
+        if (char === '\t' && this.#lineStart === line) this.#edit(this.#at, ' ', 1);
         this.#at++;
       } else if (isFlowMark(char)) {
         if (char !== ',') depth += char === '[' || char === '{' ? 1 : -1;
         beginsNode = char !== ']' && char !== '}';
         this.#at++;
-      } else if (char === '#' && this.#isAfterSpace()) this.#skipLine();
+      } else if (this.#isComment()) this.#skip('line');
       else beginsNode = this.#readInFlow(char, beginsNode);
     } while (depth > 0 && this.#at < this.#text.length);
   }
 
   /** @returns  whether a node may begin after it */
   #readInFlow(char: string, beginsNode: boolean): boolean {
-    const isLast = isSpace(this.#char(1)) || isFlowMark(this.#char(1));
-    if ((char === ':' && (!beginsNode || isLast)) || (char === '?' && beginsNode && isSpace(this.#char(1)))) {
+    const next = this.#char(1);
+    const isKey = char === ':' && (!beginsNode || isSpace(next) || isFlowMark(next));
+    if (isKey || (char === '?' && beginsNode && isSpace(next))) {
       this.#at++;
       return true;
     }
-    if (beginsNode && (char === '"' || char === "'")) this.#readQuoted(char);
-    else if (beginsNode && (char === '&' || char === '!' || char === '*')) {
-      this.#skipProperty(true);
+    if (beginsNode && '&!*'.includes(char)) {
+      this.#skip('propertyInFlow');
       return char !== '*';
-    } else this.#skipPlainInFlow();
+    }
+    if (beginsNode && (char === '"' || char === "'")) this.#readQuoted(char);
+    else this.#skipText('plainInFlow'); // the text on further lines begins no other node
     return false;
-  }
-
-  /** To the end of the line at most: the text after that begins no other node. */
-  #skipPlainInFlow(): void {
-    do this.#at++;
-    while (!this.#endsPlainInFlow());
-  }
-
-  #endsPlainInFlow(): boolean {
-    const char = this.#char();
-    if (char === '' || isBreak(char) || isFlowMark(char)) return true;
-    if (char === ':') return isSpace(this.#char(1)) || isFlowMark(this.#char(1));
-    return char === '#' && this.#isAfterSpace();
-  }
-
-  #skipProperty(isInFlow: boolean): void {
-    const isTag = this.#char() === '!';
-    const isVerbatim = isTag && this.#char(1) === '<';
-    do {
-      if (isVerbatim && this.#char() === '>') break;
-      this.#at++;
-    } while (!isSpace(this.#char()) && (isVerbatim || (isTag && !isInFlow) || !isFlowMark(this.#char())));
-    if (this.#char() === '>') this.#at++;
   }
 
   /** A line break inside brackets, braces or quotes: the next line gets the indentation that the block requires. */
   #lineBreakInside(): void {
     this.#lineBreak();
-    if (this.#isDocumentMark()) return; // invalid, and left invalid
+    if (this.#isDocumentMark(this.#at)) return; // invalid, and left invalid
     const missing = this.#parent + 1 - this.#spacesAt(this.#at);
-    if (missing > 0) this.#edited.insert(this.#at, ' '.repeat(missing));
+    if (missing > 0) this.#edit(this.#at, ' '.repeat(missing), 0);
   }
 
   #lineBreak(): void {
@@ -214,19 +201,21 @@ class FlowIndenter {
     this.#isIndentation = true;
   }
 
-  #skipLine(): void {
-    while (!isBreak(this.#char()) && this.#char() !== '') this.#at++;
+  /** A `#` after a space. */
+  #isComment(): boolean {
+    return this.#char() === '#' && (this.#at === this.#lineStart || isSpace(this.#char(-1)));
   }
 
   /** `---` or `...` at the beginning of a line. */
-  #isDocumentMark(at = this.#at): boolean {
-    const mark = this.#text.slice(at, at + 3);
-    if ((mark !== '---' && mark !== '...') || !isSpace(this.#text[at + 3] ?? '')) return false;
-    return at === this.#lineStart || isBreak(this.#text[at - 1] ?? '');
+  #isDocumentMark(at: number): boolean {
+    DOCUMENT_MARK.lastIndex = at;
+    return (at === this.#lineStart || isBreak(this.#text[at - 1] ?? '')) && DOCUMENT_MARK.test(this.#text);
   }
 
-  #isAfterSpace(): boolean {
-    return this.#at === this.#lineStart || isSpace(this.#text[this.#at - 1] ?? '');
+  #skip(run: keyof typeof runs): void {
+    const pattern = runs[run];
+    pattern.lastIndex = this.#at;
+    if (pattern.test(this.#text)) this.#at = pattern.lastIndex;
   }
 
   #char(ahead = 0): string {
@@ -242,36 +231,11 @@ class FlowIndenter {
   #column(): number {
     return this.#at - this.#lineStart;
   }
-}
 
-/** A text and edits to it, in ascending order of position. */
-class EditedText {
-  readonly #text: string;
-  readonly #pieces: string[] = [];
-  /** The pieces hold the text up to here. */
-  #copied = 0;
-  #inserted = 0;
-
-  constructor(text: string) {
-    this.#text = text;
-  }
-
-  get inserted(): number {
-    return this.#inserted;
-  }
-
-  insert(at: number, text: string): void {
+  /** Replaces characters. Edits are made in ascending order. */
+  #edit(at: number, text: string, replaced: number): void {
     this.#pieces.push(this.#text.slice(this.#copied, at), text);
-    this.#copied = at;
-    this.#inserted += text.length;
-  }
-
-  replace(at: number, char: string): void {
-    this.#pieces.push(this.#text.slice(this.#copied, at), char);
-    this.#copied = at + 1;
-  }
-
-  toString(): string {
-    return this.#pieces.join('') + this.#text.slice(this.#copied);
+    this.#copied = at + replaced;
+    this.#inserted += text.length - replaced;
   }
 }

@@ -130,25 +130,26 @@ interface Extent {
 class Composer {
   private readonly text: string;
   private readonly events: readonly Event[];
-  private readonly lineStarts: readonly number[];
   /** Whether the text is the file's, so that columns are meaningful. */
   private readonly hasColumns: boolean;
-  private readonly anchors = new Map<string, YamlNode>();
-  private readonly extents = new Map<YamlNode, Extent>();
+  private readonly anchors = new Map<string, { readonly node: YamlNode; readonly extent: Extent }>();
   /** The number of values so far, with aliases expanded. */
   private values = 0;
   /** The depth of the next value, and the maximum since the start of the collection around it. */
   private depth = 0;
   private deepest = 0;
   private at = 0;
+  /** The last place, and where its line begins and ends. */
   private line = 1;
   private column: number | undefined;
+  private lineStart = 0;
+  private lineEnd: number;
 
   constructor(text: string, events: readonly Event[], hasColumns: boolean) {
     this.text = text;
     this.hasColumns = hasColumns;
     this.events = events;
-    this.lineStarts = findLineStarts(text);
+    this.lineEnd = text.indexOf('\n');
   }
 
   documents(): { root: YamlNode | undefined; line: number }[] {
@@ -191,16 +192,16 @@ class Composer {
 
   private alias(event: Extract<Event, { type: typeof EVENT_ID.ALIAS }>): YamlNode {
     const name = this.text.slice(event.anchorStart, event.anchorEnd);
-    const node = this.anchors.get(name);
+    const found = this.anchors.get(name);
     const { line, column } = this.placeOf(event.anchorStart);
-    if (!node) {
+    if (!found) {
       const message = `unknown anchor '${name}' referenced; if the text is meant, put it in quotes: "*${name}"`;
       throw new YamlError(message, line, column);
     }
-    const { values = 1, depth = 0 } = this.extents.get(node) ?? {}; // each anchored node has one
-    this.deepest = Math.max(this.deepest, this.depth + depth);
+    const { node, extent } = found;
+    this.deepest = Math.max(this.deepest, this.depth + extent.depth);
     if (this.deepest > MAX_DEPTH) throw new YamlError(TOO_DEEP, this.line, undefined, 'size');
-    this.count(values);
+    this.count(extent.values);
     return node;
   }
 
@@ -237,32 +238,20 @@ class Composer {
   }
 
   private keep<N extends YamlNode>(event: { anchorStart: number; anchorEnd: number }, node: N, extent: Extent): N {
-    if (event.anchorStart < 0) return node;
-    this.extents.set(node, extent);
-    this.anchors.set(this.text.slice(event.anchorStart, event.anchorEnd), node);
+    if (event.anchorStart >= 0) this.anchors.set(this.text.slice(event.anchorStart, event.anchorEnd), { node, extent });
     return node;
   }
 
+  /** @param offset  no less than before: events have the order of the text */
   private placeOf(offset: number): { readonly line: number; readonly column: number | undefined } {
-    let low = 0;
-    let high = this.lineStarts.length - 1;
-    while (low < high) {
-      const middle = Math.ceil((low + high) / 2);
-      if ((this.lineStarts[middle] ?? 0) <= offset) low = middle;
-      else high = middle - 1;
+    while (this.lineEnd >= 0 && this.lineEnd < offset) {
+      this.line++;
+      this.lineStart = this.lineEnd + 1;
+      this.lineEnd = this.text.indexOf('\n', this.lineStart);
     }
-    this.line = low + 1;
-    this.column = this.hasColumns ? offset - (this.lineStarts[low] ?? 0) + 1 : undefined;
+    this.column = this.hasColumns ? offset - this.lineStart + 1 : undefined;
     return { line: this.line, column: this.column };
   }
-}
-
-function findLineStarts(text: string): readonly number[] {
-  const starts = [0];
-  for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', end + 1)) {
-    starts.push(end + 1);
-  }
-  return starts;
 }
 
 function pairs(flat: readonly YamlNode[]): YamlEntry[] {

@@ -3,7 +3,7 @@ import { every } from '../../../base/clock.ts';
 import type { PackedRules } from '../compile/packed.ts';
 import type { CountReplicas } from '../compile/replicas.ts';
 import type { RuleTree } from '../match/tree.ts';
-import type { OverlayFile } from '../overlay/overlay.ts';
+import type { OverlayFile } from '../read/overlaid.ts';
 import { formatProblem, type Problem } from '../read/problem.ts';
 import { listFiles, type RuleSource } from './files.ts';
 import { RulesInForce } from './in-force.ts';

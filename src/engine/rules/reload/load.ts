@@ -1,14 +1,14 @@
-import { ruleChecks } from '../../../parts/rule-checks.ts';
+import { overlays, ruleChecks } from '../../../parts/rule-checks.ts';
 import { groupByDomain, type WrittenDomain } from '../compile/by-domain.ts';
 import { checkFit, leaseByDefault, type StoreTraits } from '../compile/fit.ts';
 import { type PackedRules, pack } from '../compile/packed.ts';
 import { type CountReplicas, multiplyByReplicas } from '../compile/replicas.ts';
 import { compile, countPathCharacters } from '../compile/tree-builder.ts';
 import type { RuleTree } from '../match/tree.ts';
-import { layOver, type OverlayFile } from '../overlay/overlay.ts';
 import { markAnyOrder } from '../read/any-order.ts';
 import type { Block } from '../read/block.ts';
 import { decodeText, NotAFile, readBounded, TooManyBytes } from '../read/bounded-file.ts';
+import type { OverlayFile } from '../read/overlaid.ts';
 import { firstProblems, type Problem, Problems } from '../read/problem.ts';
 import { readText } from '../read/read.ts';
 import { replaceRequirements } from '../read/requirement.ts';
@@ -59,9 +59,9 @@ export type CheckedRules =
       readonly ok: true;
       readonly packed: PackedRules;
       readonly warnings: readonly Problem[];
-      readonly ruleCount?: number;
+      readonly ruleCount: number;
       /** The length of all rules' paths together. */
-      readonly pathCharacters?: number;
+      readonly pathCharacters: number;
     }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
@@ -108,7 +108,8 @@ function compileBlocks(
   { mergeDomains, store, overlay = [], replicas }: LoadOptions,
 ): { readonly loaded: LoadedRules; readonly domains: ReadonlyMap<string, WrittenDomain> } {
   const problems = new Problems(found);
-  const laid = leaseByDefault(multiplyByReplicas(layOver(blocks, overlay, problems), replicas, problems), store);
+  const overlaid = Object.values(overlays).reduce((files, layOver) => layOver(files, overlay, problems), blocks);
+  const laid = leaseByDefault(multiplyByReplicas(overlaid, replicas, problems), store);
   const domains = groupByDomain(laid, mergeDomains, problems);
   const rules = compile(domains, store?.split, problems);
   if (store) checkFit(laid, store, problems);

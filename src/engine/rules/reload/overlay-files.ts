@@ -1,7 +1,8 @@
 import { every } from '../../../base/clock.ts';
-import { checkOverlay, type OverlayFile } from '../overlay/overlay.ts';
+import { overlays } from '../../../parts/rule-checks.ts';
 import { decodeText, readBounded, TooManyBytes } from '../read/bounded-file.ts';
-import type { Problem } from '../read/problem.ts';
+import type { OverlayFile } from '../read/overlaid.ts';
+import { type Problem, Problems } from '../read/problem.ts';
 import { listFiles, type RuleSource } from './files.ts';
 import type { CheckedRules, RuleFileState } from './load.ts';
 
@@ -53,8 +54,9 @@ export class Overlay {
 
   /** Errors in the newest files, independent of the rules; without warnings. */
   get problems(): readonly Problem[] {
-    const problems = 'files' in this.#newest ? checkOverlay(this.#newest.files) : this.#newest.problems;
-    return problems.filter(({ severity }) => severity === 'error');
+    const found = new Problems('problems' in this.#newest ? this.#newest.problems : []);
+    for (const layOver of Object.values(overlays)) layOver([], this.files, found);
+    return found.all.filter(({ severity }) => severity === 'error');
   }
 
   get files(): readonly OverlayFile[] {
@@ -130,6 +132,7 @@ const MAX_OVERLAY_BYTES = 8 * 1024 * 1024;
 
 /** @param files  or why they cannot be listed */
 function readAll(description: string, files: readonly RuleFileState[] | string, isAnyKindRead = false): OverlayVersion {
+  if (Object.keys(overlays).length === 0) return invalidVersion(description, 'this build cannot apply overlays');
   if (typeof files === 'string') return invalidVersion(description, `cannot be read: ${files}`);
   const read: OverlayFile[] = [];
   let bytes = 0;

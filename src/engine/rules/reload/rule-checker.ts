@@ -1,7 +1,7 @@
 import { groupBy } from '../../../base/group.ts';
 import { MAX_PATH_CHARACTERS } from '../compile/tree-builder.ts';
-import type { OverlayFile } from '../overlay/overlay.ts';
 import type { Block } from '../read/block.ts';
+import type { OverlayFile } from '../read/overlaid.ts';
 import { firstProblems, type Problem, Problems } from '../read/problem.ts';
 import {
   type CheckedRules,
@@ -45,7 +45,7 @@ export class RuleChecker {
     const valid = domains.filter(({ checked }) => checked.ok);
     this.#known = new Map(valid.flatMap((domain) => domain.files.map(({ path }) => [path, domain])));
     const checked = joinDomains(domains);
-    const isTooLong = checked.ok && (checked.pathCharacters ?? 0) > MAX_PATH_CHARACTERS;
+    const isTooLong = checked.ok && checked.pathCharacters > MAX_PATH_CHARACTERS;
     return isTooLong ? checkRuleFiles(files, this.#options) : checked;
   }
 
@@ -93,8 +93,7 @@ function joinDomains(domains: readonly CheckedDomain[]): CheckedRules {
   const invalid = domains.flatMap(({ checked }) => (checked.ok ? [] : checked.problems));
   if (invalid.length > 0) return { ok: false, problems: firstProblems(inFileOrder(invalid)) };
   const valid = domains.flatMap(({ checked }): readonly Valid[] => (checked.ok ? [checked] : []));
-  const sum = (read: (one: Valid) => number | undefined): number =>
-    valid.reduce((total, one) => total + (read(one) ?? 0), 0);
+  const sum = (read: (one: Valid) => number): number => valid.reduce((total, one) => total + read(one), 0);
   return {
     ok: true,
     packed: valid.flatMap(({ packed }) => packed),

@@ -126,39 +126,31 @@ const toWeekday = (day: number): number => (((day + FIRST_WEEKDAY) % 7) + 7) % 7
 
 type Times = Omit<ActiveTimes, 'text'>;
 
+/** Weekly times that do not change in two weeks and a day never do: a clock may skip a day, or repeat one. */
+const MAX_PERIOD_MS = 15 * DAY_MS;
+
 /**
  * Times that recur every week in local time: hours that the clock skips do not occur, hours that it repeats occur
  * twice.
  */
 function recurring(weekly: Weekly, clock: WallClock): Times {
-  const times = weekly.hours.flatMap(({ startMs, endMs }) => [startMs, endMs]);
-  const boundaries = [...new Set([0, ...times.filter((ms) => ms < DAY_MS)])].sort((one, other) => one - other);
-  /** The local time of the next change, if the clock is not adjusted before; undefined if there is none. */
-  const nextReading = (wallMs: number, isActive: boolean): number | undefined => {
-    const today = Math.floor(wallMs / DAY_MS);
-    for (let day = today; day <= today + 8; day++) {
-      for (const boundary of boundaries) {
-        const reading = day * DAY_MS + boundary;
-        if (reading > wallMs && isWithin(weekly, reading) !== isActive) return reading;
-      }
-    }
-    return undefined;
+  const boundaries = weekly.hours.flatMap(({ startMs, endMs }) => [startMs, endMs]).sort((one, other) => one - other);
+  const nextBoundary = (wallMs: number): number => {
+    const midnightMs = Math.floor(wallMs / DAY_MS) * DAY_MS;
+    return midnightMs + (boundaries.find((ms) => midnightMs + ms > wallMs) ?? DAY_MS);
   };
   const isActive = (nowMs: number): boolean => isWithin(weekly, clock.at(nowMs));
   return {
     isActive,
     changesAtMs(nowMs) {
       const current = isActive(nowMs);
-      for (let ms = nowMs; ; ) {
+      for (let ms = nowMs; ms < nowMs + MAX_PERIOD_MS; ) {
         const wallMs = clock.at(ms);
-        const reading = nextReading(wallMs, current);
-        if (reading === undefined) return Number.POSITIVE_INFINITY;
-        const changeMs = ms + reading - wallMs;
-        const movedMs = clock.nextMove(ms, changeMs);
-        if (movedMs === undefined) return changeMs;
-        if (isActive(movedMs) !== current) return movedMs;
-        ms = movedMs;
+        const boundaryMs = ms + nextBoundary(wallMs) - wallMs;
+        ms = clock.nextMove(ms, boundaryMs) ?? boundaryMs;
+        if (isActive(ms) !== current) return ms;
       }
+      return Number.POSITIVE_INFINITY;
     },
   };
 }

@@ -1,7 +1,8 @@
-import { describeLimit, ruleAsJson } from '../../../engine/rules/match/describe.ts';
+import { ruleAsJson } from '../../../edge/listing/describe.ts';
+import { describeLimit } from '../../../engine/rules/match/describe-limit.ts';
 import { type Entry, match } from '../../../engine/rules/match/match.ts';
 import type { Domain, Level, Rule, RuleLimit, RuleTree } from '../../../engine/rules/match/tree.ts';
-import { ruleText } from '../../../engine/rules/reload/rule-summary.ts';
+import { ruleText } from '../../../operate/observe/rule-summary.ts';
 import { findRerouted, type Rerouted, Siblings } from './rerouted.ts';
 
 interface HasCounters {

@@ -346,10 +346,9 @@ function headerValueMatch(block: MappingBlock, readers: FieldReaders): Action | 
   const isExpected = block.flag('expect_match', true);
   const found = block.blocks('headers').flatMap((one) => readMatcher(one, readers) ?? []);
   const matches = (fields: RequestFields): boolean => found.every(({ test }) => test(fields)) === isExpected;
-  const headers = found.map(({ name }) => name);
-  const isExactPath = isExpected && found.some(({ isExactPath: isOne }) => isOne);
   const action = matchAction(block, readers, 'header_match', matches);
-  return action && { ...action, headers, isExactPath };
+  const isExactPath = isExpected && found.some(({ isExactPath: isOne }) => isOne);
+  return action && { ...action, headers: found.map(({ name }) => name), isExactPath };
 }
 
 function queryValueMatch(block: MappingBlock, readers: FieldReaders): Action | undefined {

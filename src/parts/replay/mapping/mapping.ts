@@ -7,14 +7,7 @@ import { parseTimeMs } from '../readers/times.ts';
 import type { RecordedRequest, ReplayedCode } from '../request.ts';
 
 /** Converts the fields of an access log line to the request that a proxy would have sent. */
-export interface Mapping {
-  readonly domain: string;
-  /**
-   * Converts a line. @returns a text with the error, or undefined if there are no descriptors, so that a proxy sends no
-   * request
-   */
-  request(fields: LogFields): RecordedRequest | string | undefined;
-}
+export type Mapping = NonNullable<ReturnType<typeof readMapping>>;
 
 /** Reads the text of a mapping file. */
 export function parseMapping(
@@ -29,7 +22,7 @@ export function parseMapping(
 
 type ReadLabel = (fields: LogFields) => RecordedRequest['label'];
 
-function readMapping(block: MappingBlock): Mapping | undefined {
+function readMapping(block: MappingBlock) {
   const domain = block.required('domain');
   const readers = fieldReaders(block.block('fields'));
   const label = readLabel(block.block('label'));
@@ -38,7 +31,11 @@ function readMapping(block: MappingBlock): Mapping | undefined {
   if (domain === undefined) return undefined;
   return {
     domain,
-    request(fields) {
+    /**
+     * Converts a line. @returns a text with the error, or undefined if there are no descriptors, so that a proxy sends no
+     * request
+     */
+    request(fields: LogFields): RecordedRequest | string | undefined {
       const time = readers.time(fields);
       const timeMs = parseTimeMs(time);
       if (timeMs === undefined) return time === undefined ? 'no time' : `no time: ${JSON.stringify(time)}`;

@@ -1,5 +1,5 @@
 import { parse } from 'csv-parse/sync';
-import type { LineReader } from '../traffic.ts';
+import type { LineReader } from '../input.ts';
 import { fieldKind, type LogFields } from './fields.ts';
 import type { LogFormatName } from './format-names.ts';
 

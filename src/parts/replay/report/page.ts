@@ -92,38 +92,32 @@ function changeHeadline(change: NonNullable<Figures['change']>, isOther: boolean
 /** The figures for all requests. */
 function tiles({ figures }: PageSource): Markup {
   const { rules, change, labels } = figures;
-  const all = present([
-    ...(change
-      ? changeTiles(figures, change)
-      : [
-          tile(
-            'refused',
-            'Refused',
-            refusedPart(rules),
-            `${count(rules.refused)} of ${counted(rules.requests, 'request')}`,
-          ),
-          tile('refused', 'Keys hurt', count(rules.keysHurt), 'refused at least once'),
-          tile('', 'Admitted', share(rules.admitted, rules.requests), counted(rules.admitted, 'request')),
-        ]),
-    labels &&
-      tile(
-        '',
-        'Wrong refusals',
-        count(labels.wrong),
-        `${count(labels.missed)} missed, of ${count(labels.labelled)} labelled`,
-      ),
-  ]);
+  const { requests, admitted, refused, keysHurt } = rules;
+  const refusedText = `${count(refused)} of ${counted(requests, 'request')}`;
+  const plain = (): readonly Markup[] => [
+    tile('refused', 'Refused', share(refused, requests), refusedText),
+    tile('refused', 'Keys hurt', count(keysHurt), 'refused at least once'),
+    tile('', 'Admitted', share(admitted, requests), counted(admitted, 'request')),
+  ];
+  const all = [...(change ? changeTiles(figures, change, refusedText) : plain())];
+  if (labels) {
+    const { wrong, missed, labelled } = labels;
+    all.push(tile('', 'Wrong refusals', count(wrong), `${count(missed)} missed, of ${count(labelled)} labelled`));
+  }
   return html`<dl class="tiles${all.length % 3 === 0 && ' thirds'}">${all}</dl>`;
 }
 
-function changeTiles({ rules, against }: Figures, change: NonNullable<Figures['change']>): readonly Markup[] {
+/** @param refusedText  how many the rules refuse */
+function changeTiles(
+  { rules, against }: Figures,
+  change: NonNullable<Figures['change']>,
+  refusedText: string,
+): readonly Markup[] {
   const { compared, newlyRefused, newlyAdmitted, keysNewlyHurt, keysNewlySpared } = change;
+  const part = ({ refused, requests }: Figures['rules']): string => share(refused, requests);
   const [parts, requests] = against
-    ? [
-        `${refusedPart(rules)} → ${refusedPart(against)}`,
-        `${count(rules.refused)} → ${counted(against.refused, 'request')}`,
-      ]
-    : [refusedPart(rules), `${count(rules.refused)} of ${counted(rules.requests, 'request')}`];
+    ? [`${part(rules)} → ${part(against)}`, `${count(rules.refused)} → ${counted(against.refused, 'request')}`]
+    : [part(rules), refusedText];
   return [
     tile('newly_refused', 'Newly refused', share(newlyRefused, compared), counted(newlyRefused, 'request')),
     tile('newly_refused', 'Keys newly hurt', count(keysNewlyHurt), 'refused now, never before'),
@@ -132,8 +126,6 @@ function changeTiles({ rules, against }: Figures, change: NonNullable<Figures['c
     tile('refused', 'Refused in all', parts, requests),
   ];
 }
-
-const refusedPart = ({ refused, requests }: Figures['rules']): string => share(refused, requests);
 
 /** @param kind  outcome whose colour it has, unless the value is 0 */
 const tile = (kind: string, name: string, value: string, more: string): Markup =>

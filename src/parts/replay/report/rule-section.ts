@@ -306,15 +306,7 @@ export interface PageSource extends ReportSource {
 }
 
 /** The data that the page shows for one rule. */
-interface RuleReport extends RuleData {
-  readonly path: string;
-  readonly sums: Readonly<OutcomeCounts>;
-  readonly keySums: Readonly<OutcomeCounts>;
-  /** Figures under the rules; undefined if no descriptor matched such a rule. */
-  readonly figures: RuleFigures | undefined;
-  /** Figures under the compared rules. */
-  readonly against: RuleFigures | undefined;
-}
+type RuleReport = Readonly<ReturnType<typeof orderRules>[number]>;
 
 /** A key, and the rule that limits it. */
 interface ListedKey {
@@ -324,12 +316,13 @@ interface ListedKey {
 }
 
 /** Orders the rules by newly refused requests, descending. */
-function orderRules({ data, figures }: PageSource): readonly RuleReport[] {
-  return Array.from(data.rules, ([path, rule]): RuleReport => {
+function orderRules({ data, figures }: PageSource) {
+  return Array.from(data.rules, ([path, rule]) => {
     const [sums, keySums] = [noOutcomes(), noOutcomes()];
     for (const column of rule.series.columns()) addOutcomes(sums, column);
     for (const row of rule.keys.all.values()) keySums[keyOutcome(row)]++;
     const [own, against] = [figures.rules, figures.against].map((side) => side?.rules.get(path));
+    /** `figures` are those under the rules, and `against` those under the compared ones; undefined without descriptors. */
     return { ...rule, path, sums, keySums, figures: own, against };
   }).sort(
     (one, other) =>

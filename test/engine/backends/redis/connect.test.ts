@@ -41,6 +41,16 @@ test('a connection queues no commands', async () => {
   connection.disconnect();
 });
 
+test('a connection passes replies on without buffering them', async () => {
+  const connection = await openReady(server);
+  const emitted = jest.spyOn(connection.stream, 'emit');
+  expect(await connection.ping()).toBe('PONG');
+  const names = emitted.mock.calls.map(([name]) => name);
+  expect(names).toContain('data');
+  expect(names).not.toContain('readable');
+  connection.disconnect();
+});
+
 test('a connection survives if this process was busy or stopped, and its replies arrive late', async () => {
   const connection = open(server);
   try {

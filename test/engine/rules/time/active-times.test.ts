@@ -55,6 +55,12 @@ test.each<readonly [title: string, written: Written, from: string, expected: rea
     ['2026-11-01T05:15Z on', '2026-11-01T05:45Z off', '2026-11-01T06:15Z on', '2026-11-01T06:45Z off'],
   ],
   [
+    'two weeks pass between Fridays if the clock skips one',
+    { days: ['fri'], timezone: 'Pacific/Apia' },
+    '2011-12-24T12:00Z',
+    ['2012-01-05T10:00Z on', '2012-01-06T10:00Z off'],
+  ],
+  [
     'a day that a time zone skips does not come',
     { days: ['fri'], timezone: 'Pacific/Apia' }, // 2011-12-30 did not exist
     '2011-12-28T12:00Z',

@@ -1,7 +1,7 @@
 import { DateTime } from 'luxon';
+import { describeRule } from '../../../../src/edge/listing/describe.ts';
 import type { FixedWindowLimit } from '../../../../src/engine/algorithms/fixed-window.ts';
 import { algorithmFor } from '../../../../src/engine/holds/limits.ts';
-import { describeRule } from '../../../../src/engine/rules/match/describe.ts';
 import { createAnchoredCalendar } from '../../../../src/engine/rules/time/calendar.ts';
 import { wallClock } from '../../../../src/engine/rules/time/zone-time.ts';
 import fc from '../../../helpers/property.ts';

@@ -1,8 +1,8 @@
 import { ReplayFigures } from '../../../../src/parts/replay/figures.ts';
+import { TrafficCounts } from '../../../../src/parts/replay/input.ts';
 import { reportPage } from '../../../../src/parts/replay/report/page.ts';
 import { ReportData } from '../../../../src/parts/replay/report/report-data.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedCode } from '../../../../src/parts/replay/request.ts';
-import { TrafficCounts } from '../../../../src/parts/replay/traffic.ts';
 
 export const START_MS = 1_767_571_200_000;
 

@@ -160,14 +160,6 @@ function spendRun(from: number): number {
   return end;
 }
 
-/** Returns the place after the runs. */
-function spendRuns(from: number): number {
-  const runs = input[from] ?? 0;
-  let at = from + 1;
-  for (let run = 0; run < runs; run++) at = spendRun(at);
-  return at;
-}
-
 /** Outcomes and reports that are packed together. */
 const answers: number[] = [];
 
@@ -212,11 +204,11 @@ function spendTree(from: number): number {
 /** The node whose place is in the input; that of the limit if there is none, which the step does not read. */
 const nodeAt = (nodes: readonly ShareNode[], at: number): ShareNode => nodes[input[at] ?? 0] as ShareNode;
 
-/** Returns the place after the trees. */
-function spendTrees(from: number): number {
-  const trees = input[from] ?? 0;
+/** Spends the runs, or the trees, whose number is at a place of the input. Returns the place after them. */
+function spendAll(from: number, spend: (this: void, at: number) => number): number {
+  const count = input[from] ?? 0;
   let at = from + 1;
-  for (let tree = 0; tree < trees; tree++) at = spendTree(at);
+  for (let done = 0; done < count; done++) at = spend(at);
   return at;
 }
 
@@ -235,7 +227,7 @@ function isSettled(): boolean {
  */
 export function run(): string {
   if (isSettled()) return packNumbers([nowMs]);
-  const at = spendTrees(spendRuns(readLimits()));
+  const at = spendAll(spendAll(readLimits(), spendRun), spendTree);
   if (at < input.length) decideRequests(at);
   if (answers.length > 0) reply[parts] = packNumbers(answers);
   if (usedPlaces.length > 0) logUsage(nowMs, usedPlaces, used);

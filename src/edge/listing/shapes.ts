@@ -13,9 +13,9 @@ import {
   text,
   type ValueOf,
   whole,
-} from '../../../base/shape.ts';
-import { namedAlgorithms } from '../../holds/limits.ts';
-import { type Entry, type StopReason, stopReasons } from './match.ts';
+} from '../../base/shape.ts';
+import { namedAlgorithms } from '../../engine/holds/limits.ts';
+import { type Entry, type StopReason, stopReasons } from '../../engine/rules/match/match.ts';
 
 const entry: JsonShape<Entry> = fields({ key: text, value: text });
 export const entries = listOf(entry);

@@ -1,10 +1,10 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { hashRules } from '../../../../src/engine/rules/compile/packed.ts';
-import { checkRuleFiles } from '../../../../src/engine/rules/reload/load.ts';
-import { findReload } from '../../../../src/engine/rules/reload/reload.ts';
-import { summarize } from '../../../../src/engine/rules/reload/rule-summary.ts';
+import { hashRules } from '../../../src/engine/rules/compile/packed.ts';
+import { checkRuleFiles } from '../../../src/engine/rules/reload/load.ts';
+import { findReload } from '../../../src/operate/observe/reload.ts';
+import { summarize } from '../../../src/operate/observe/rule-summary.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'changes-'));
 

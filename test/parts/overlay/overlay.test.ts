@@ -1,15 +1,15 @@
-import '../../../helpers/realm.ts';
-import { describeRule } from '../../../../src/engine/rules/match/describe.ts';
-import type { RuleTree } from '../../../../src/engine/rules/match/tree.ts';
-import { listOverlaid } from '../../../../src/engine/rules/read/overlaid.ts';
-import { formatProblem } from '../../../../src/engine/rules/read/problem.ts';
-import { RulesInForce } from '../../../../src/engine/rules/reload/in-force.ts';
+import '../../helpers/realm.ts';
+import { describeRule } from '../../../src/edge/listing/describe.ts';
+import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
+import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
+import { RulesInForce } from '../../../src/engine/rules/reload/in-force.ts';
 import {
   checkRuleFiles,
   type LoadedRules,
   type LoadOptions,
   loadRules,
-} from '../../../../src/engine/rules/reload/load.ts';
+} from '../../../src/engine/rules/reload/load.ts';
+import { listOverlaid } from '../../../src/operate/observe/rule-loads.ts';
 
 const file = (name: string, text: string) => ({ path: name, name, text });
 

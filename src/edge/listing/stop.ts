@@ -1,12 +1,19 @@
-import { NearestTexts } from '../../../base/nearest.ts';
-import { type RequestWork, TooCostly } from '../../../base/request-work.ts';
-import { take } from '../../../base/slices.ts';
-import { shown } from '../read/problem.ts';
+import { NearestTexts } from '../../base/nearest.ts';
+import { type RequestWork, TooCostly } from '../../base/request-work.ts';
+import { take } from '../../base/slices.ts';
+import {
+  type Descriptor,
+  type Entry,
+  type Match,
+  match,
+  missAt,
+  type StopReason,
+} from '../../engine/rules/match/match.ts';
+import type { AddressNodes, Level, Node, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
+import { shown } from '../../engine/rules/read/problem.ts';
 import { describeRulePlace, placeFields } from './describe.ts';
 import { descriptorText } from './descriptor-text.ts';
-import { type Descriptor, type Entry, type Match, match, missAt, type StopReason } from './match.ts';
 import type { NearRule, Stop } from './shapes.ts';
-import type { AddressNodes, Level, Node, Rule, RuleTree } from './tree.ts';
 
 const MAX_NEAREST = 3;
 

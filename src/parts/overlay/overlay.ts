@@ -1,17 +1,11 @@
-import { mergeObjects } from '../../../base/json.ts';
-import { NearestTexts } from '../../../base/nearest.ts';
-import type { Block } from '../read/block.ts';
-import { compositeName, listLimits, nodeId, valueName } from '../read/node-source.ts';
-import type { Overlaid } from '../read/overlaid.ts';
-import { formatLine, type Place, type Problem, Problems, shown } from '../read/problem.ts';
-import { readText } from '../read/read.ts';
-import { laidLimit } from './laid-limit.ts';
-
-/** An overlay file: its name in messages, and its content. */
-export interface OverlayFile {
-  readonly name: string;
-  readonly text: string;
-}
+import { mergeObjects } from '../../base/json.ts';
+import { NearestTexts } from '../../base/nearest.ts';
+import { laidLimit } from '../../engine/rules/compile/laid-limit.ts';
+import type { Block } from '../../engine/rules/read/block.ts';
+import { compositeName, listLimits, nodeId, valueName } from '../../engine/rules/read/node-source.ts';
+import type { Overlaid, OverlayFile } from '../../engine/rules/read/overlaid.ts';
+import { formatLine, type Place, Problems, shown } from '../../engine/rules/read/problem.ts';
+import { readText } from '../../engine/rules/read/read.ts';
 
 /**
  * Lays overlay files over rules: nodes with the same domain and the same path of keys and values get the properties of
@@ -38,13 +32,6 @@ export function layOver(
     const values = { ...file.values, ...(descriptors && { descriptors: layLevel(descriptors, nodes, problems) }) };
     return spend ? layProperties({ ...file, values }, spend, ['spend']) : { ...file, values };
   });
-}
-
-/** Problems of an overlay that do not depend on the rules. */
-export function checkOverlay(overlay: readonly OverlayFile[]): readonly Problem[] {
-  const problems = new Problems();
-  readOverlay(overlay, problems);
-  return problems.all;
 }
 
 const readOverlay = (overlay: readonly OverlayFile[], problems: Problems): OverlayDomains =>
@@ -236,7 +223,7 @@ interface OverlayNode {
   readonly value: string;
   readonly place: Place;
   /** All blocks of this node; each property is in one of them only. */
-  readonly parts: readonly Block<'node'>[];
+  readonly parts: Block<'node'>[];
   readonly children: OverlayLevel;
 }
 
@@ -309,20 +296,20 @@ class Builder {
         continue;
       }
       const id = nodeId(block.values);
-      const known = level.get(id);
+      const node: OverlayNode = level.get(id) ?? {
+        key,
+        value: valueName(block.values),
+        place: block.place(),
+        parts: [],
+        children: new Map(),
+      };
+      level.set(id, node);
       if (addresses.length > 1) {
         const message = `an overlay names a node by the first of its blocks alone: write addresses: ${addresses[0]}`;
         this.#problems.error(block.place('addresses'), message);
       }
-      const node = {
-        key,
-        value: valueName(block.values),
-        place: known?.place ?? block.place(),
-        children: known?.children ?? new Map(),
-      };
-      const identity = node.children; // remains the same object when parts are added
-      this.#checkNode(block, identity);
-      level.set(id, { ...node, parts: [...(known?.parts ?? []), block] });
+      this.#checkNode(block, node);
+      node.parts.push(block);
       this.#addLevel(node.children, descriptors);
     }
   }

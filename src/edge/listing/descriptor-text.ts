@@ -1,5 +1,5 @@
-import { printable } from '../../../base/printable.ts';
-import type { Entry } from './match.ts';
+import { printable } from '../../base/printable.ts';
+import type { Entry } from '../../engine/rules/match/match.ts';
 
 /** A descriptor on the command line is not `key=value[,key=value…]`. */
 export class InvalidDescriptor extends Error {

@@ -1,6 +1,6 @@
-import type { SiteSplit } from '../../holds/claim.ts';
-import { differing, type PackedRules } from '../compile/packed.ts';
-import { shown } from '../read/problem.ts';
+import type { SiteSplit } from '../../engine/holds/claim.ts';
+import { differing, type PackedRules } from '../../engine/rules/compile/packed.ts';
+import { shown } from '../../engine/rules/read/problem.ts';
 import { type RuleSummaries, type RuleSummary, summarize } from './rule-summary.ts';
 
 /** The effects of a reload, for operators. */

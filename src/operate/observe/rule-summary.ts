@@ -1,11 +1,17 @@
 import { createHash } from 'node:crypto';
-import type { SiteSplit } from '../../holds/claim.ts';
-import { type Above, buildNodeRule, childContext, nodeTraits, topContext } from '../compile/node-rule.ts';
-import { type PackedDomain, unpack } from '../compile/packed.ts';
-import type { NodeSource } from '../compile/tree-builder.ts';
-import type { Rule } from '../match/tree.ts';
-import { nodeId } from '../read/node-source.ts';
-import { checkedBefore } from '../read/problem.ts';
+import type { SiteSplit } from '../../engine/holds/claim.ts';
+import {
+  type Above,
+  buildNodeRule,
+  childContext,
+  nodeTraits,
+  topContext,
+} from '../../engine/rules/compile/node-rule.ts';
+import { type PackedDomain, unpack } from '../../engine/rules/compile/packed.ts';
+import type { NodeSource } from '../../engine/rules/compile/tree-builder.ts';
+import type { Rule } from '../../engine/rules/match/tree.ts';
+import { nodeId } from '../../engine/rules/read/node-source.ts';
+import { checkedBefore } from '../../engine/rules/read/problem.ts';
 
 /** The part of a rule that is needed to compare two versions. */
 export interface RuleSummary {

@@ -1,26 +1,10 @@
-import { DEFAULT_ALGORITHM } from '../../algorithms/index.ts';
-import { showCount, showMoney } from '../../algorithms/money.ts';
-import { algorithmFor, isRateLimit, isShared, namedAlgorithm, unitOf } from '../../holds/limits.ts';
-import type { MayBeOverlaid, Overlaid } from '../read/overlaid.ts';
-import { formatLine, shown } from '../read/problem.ts';
+import { DEFAULT_ALGORITHM } from '../../engine/algorithms/index.ts';
+import { showMoney } from '../../engine/algorithms/money.ts';
+import { algorithmFor, isRateLimit, namedAlgorithm, unitOf } from '../../engine/holds/limits.ts';
+import type { Domain, Rule, RuleLimit, RuleResponse, ScheduleEntry, UnitCost } from '../../engine/rules/match/tree.ts';
+import type { MayBeOverlaid, Overlaid } from '../../engine/rules/read/overlaid.ts';
+import { formatLine, shown } from '../../engine/rules/read/problem.ts';
 import type { DomainJson, LimitJson, ListedRule, RuleJson } from './shapes.ts';
-import type { Domain, Rule, RuleLimit, RuleResponse, ScheduleEntry, UnitCost } from './tree.ts';
-
-/** A limit in words: `5 per minute`, `10 per 30 seconds by token_bucket`. */
-export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label'>): string {
-  const { requestsPerUnit, windowMs } = limit;
-  const algorithm = namedAlgorithm(limit);
-  const { unit, unitMultiplier, replicas } = label;
-  const unitName = unit.toLowerCase();
-  const window =
-    unit === 'UNKNOWN' ? `${windowMs} ms` : unitMultiplier === 1 ? unitName : `${unitMultiplier} ${unitName}s`;
-  const by = algorithm === DEFAULT_ALGORITHM ? '' : ` by ${algorithm}`;
-  const parts = replicas
-    ? ` (${replicas.each} for each of ${replicas.count} replica${replicas.count === 1 ? '' : 's'})`
-    : '';
-  const rate = `${showCount(limit, requestsPerUnit)} per ${window}${by}${parts}`;
-  return `${algorithmFor(limit).words?.(limit, rate) ?? rate}${isShared(limit) ? ', shared' : ''}`;
-}
 
 /**
  * A rule in the format of envoyproxy/ratelimit, one line for each limit: `demo.user: unit=MINUTE requests_per_unit=5,

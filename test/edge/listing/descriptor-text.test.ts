@@ -1,12 +1,12 @@
-import '../../../helpers/realm.ts';
+import '../../helpers/realm.ts';
 import fc from 'fast-check';
 import {
   descriptorText,
   InvalidDescriptor,
   parseAnyDescriptor,
   parseDescriptor,
-} from '../../../../src/engine/rules/match/descriptor-text.ts';
-import { anyText } from '../../../helpers/texts.ts';
+} from '../../../src/edge/listing/descriptor-text.ts';
+import { anyText } from '../../helpers/texts.ts';
 
 test.each([
   ['user=alice', [['user', 'alice']]],

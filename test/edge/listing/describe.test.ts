@@ -1,5 +1,6 @@
-import { describeLimit, describeRule } from '../../../../src/engine/rules/match/describe.ts';
-import { rulesFrom } from '../../../helpers/rules.ts';
+import { describeRule } from '../../../src/edge/listing/describe.ts';
+import { describeLimit } from '../../../src/engine/rules/match/describe-limit.ts';
+import { rulesFrom } from '../../helpers/rules.ts';
 
 /** The listed rules of these nodes. */
 const listed = (...nodes: readonly string[]): readonly string[] =>
