@@ -250,9 +250,9 @@ export class RedisBackend implements Backend {
   }
 
   #unavailable(reason: string): Unavailable {
-    // the first probe tells what is possible without scripts
-    const isForProbe = isOfScripts(reason) && this.#probe?.problem() === NOT_YET;
-    if (!isForProbe) this.#options.onUnavailable(reason);
+    // until scripts run, the probe reports what is possible without them
+    const isWithoutScripts = this.#probe?.problem() === NOT_YET || this.#probe?.limitation() !== undefined;
+    if (!isWithoutScripts || !isOfScripts(reason)) this.#options.onUnavailable(reason);
     if (isRefusal(reason) && this.#isUsable()) this.#probe?.refused();
     return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
   }
