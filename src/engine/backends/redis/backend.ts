@@ -31,7 +31,7 @@ import { Pipeline, StoreCommand } from './commands.ts';
 import { isQuiet, masters, type RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
-import { createProbe, isOfScripts, isRefusal, type Probe, type ProbeOptions } from './probe.ts';
+import { createProbe, isOfScripts, isRefusal, NOT_YET, type Probe, type ProbeOptions } from './probe.ts';
 import { answered, describeError, isReply, isUnsent } from './reason.ts';
 import { loneScripts, type Script, script } from './script.ts';
 import { addReads, type Copied, snapshotFrom } from './snapshot.ts';
@@ -250,8 +250,9 @@ export class RedisBackend implements Backend {
   }
 
   #unavailable(reason: string): Unavailable {
-    const isProbed = isOfScripts(reason) && this.#probe?.hasEnded() === false; // the first probe tells what is possible
-    if (!isProbed) this.#options.onUnavailable(reason);
+    // until scripts run, the probe reports what is possible without them
+    const isWithoutScripts = this.#probe?.problem() === NOT_YET || this.#probe?.limitation() !== undefined;
+    if (!isWithoutScripts || !isOfScripts(reason)) this.#options.onUnavailable(reason);
     if (isRefusal(reason) && this.#isUsable()) this.#probe?.refused();
     return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
   }

@@ -101,8 +101,6 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
     problem: () => problem ?? lacked,
     /** Why only fixed windows are counted; undefined if everything is. */
     limitation: () => limitation,
-    /** Whether a probe has told what Redis can count. */
-    hasEnded: () => problem !== NOT_YET,
     /** Tests whether all calls are refused, after one was. */
     refused: runSoon,
     /** Notes what could not be counted for that reason; it may be by now. */
@@ -156,7 +154,8 @@ function onEach(redis: Redis, keys: readonly string[], name: string, ...args: re
   return commands.send(redis).catch((): readonly unknown[] => []);
 }
 
-const NOT_YET = 'the script has not run yet';
+/** The problem before the first probe has told what Redis can count. */
+export const NOT_YET = 'the script has not run yet';
 const withoutPrefixes = (reason: string): string => reason.replace(/^redis: (?:the circuit is open: )?/, '');
 /** Whether the server answered or could not be reached, as opposed to a call that this process gave up by itself. */
 const isOfServer = (reason: string): boolean =>
