@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import { shareRuns } from '../../base/later.ts';
-import { findingKinds } from '../../operate/answers/findings.ts';
+import type { FindingKind } from '../../operate/answers/findings.ts';
 import type { EvidenceReport } from './evidence.ts';
 import { type Judged, judge } from './judge.ts';
 
@@ -25,8 +25,22 @@ export function createFindings(collect: () => Promise<readonly EvidenceReport[]>
   return {
     list,
     /** Numbers of findings, for all kinds. */
-    counts: (): ReadonlyMap<string, number> =>
-      new Map(findingKinds.map((kind) => [kind, list().filter((one) => one.kind === kind).length])),
+    counts(): ReadonlyMap<string, number> {
+      const counts: Record<FindingKind, number> = {
+        call_without_descriptors: 0,
+        check_without_charge: 0,
+        release_without_acquire: 0,
+        descriptor_missing_at_proxy: 0,
+        placeholder_values: 0,
+        cardinality_jump: 0,
+        hits_beyond_bound: 0,
+        many_new_children: 0,
+        reservations_lapsed: 0,
+        undecided: 0,
+      };
+      for (const { kind } of list()) counts[kind]++;
+      return new Map(Object.entries(counts));
+    },
     /** Judges anew. */
     refresh: shareRuns(async () => {
       const reports = await collect();
