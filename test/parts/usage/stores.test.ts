@@ -191,16 +191,18 @@ test.each(['PostgreSQL', 'PgBouncer'])('a report in %s is cancelled when its cli
   await store.add('first', [rowOf(100, 'user=alice', 5)]);
   const client = new Client(url);
   await client.connect();
+  const watcher = new Client(url); // a transaction sees the activities of its first look
+  await watcher.connect();
   await client.query('BEGIN; LOCK TABLE weir_usage'); // the report waits
   let isWanted = true;
   const report = store.report(all, () => isWanted);
   const running = "SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT%weir_usage%' AND wait_event_type = 'Lock'";
-  await until('it runs', async () => (await client.query(running)).rowCount === 1);
+  await until('it runs', async () => (await watcher.query(running)).rowCount === 1);
   isWanted = false;
   await expect(report).rejects.toThrow('canceling statement due to user request');
   await client.query('COMMIT');
   expect((await store.report(all, () => true)).hits).toBe(5);
-  await client.end();
+  await Promise.all([client.end(), watcher.end()]);
   await store.close();
   await pgbouncer?.stop();
 });
