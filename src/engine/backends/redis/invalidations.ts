@@ -65,7 +65,6 @@ export class RedisInvalidations implements Invalidations {
     this.#channel = `${prefix}weir|changes`;
     this.#beatChannel = `${this.#channel}|${this.#instance}`;
     redis.on('ready', () => this.#connect());
-    redis.on('close', () => this.#drop()); // the next one may be to another server
     this.#beat = setInterval(() => {
       if (this.#isDead()) this.#drop();
       this.#connect();
