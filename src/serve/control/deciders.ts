@@ -48,6 +48,7 @@ export class Deciders implements Responders {
   readonly #totals: ReturnType<typeof createTotals>;
   readonly #closing = new AbortController();
   #onCallFinished: OnCallFinished = () => {};
+  #isFollowed = false;
   #restarts = 0;
   #counters = '';
 
@@ -59,6 +60,7 @@ export class Deciders implements Responders {
   /** Has deciders report regularly. @param onCallFinished  called for each gRPC call that a decider reports */
   follow(onCallFinished: OnCallFinished): void {
     this.#onCallFinished = onCallFinished;
+    this.#isFollowed = true;
     void this.#repeat(this.#closing.signal);
   }
 
@@ -89,6 +91,7 @@ export class Deciders implements Responders {
       wasAsked: false,
       replies: new PendingReplies(this.#options.firstNumber),
     });
+    if (this.#isFollowed) void this.refresh(); // until it has reported, nothing can be decided for all that is known
   }
 
   #ended(id: number): void {
@@ -154,8 +157,8 @@ export class Deciders implements Responders {
 
   async #repeat(closing: AbortSignal): Promise<void> {
     while (!closing.aborted) {
+      await this.refresh();
       await sleep(REPORT_INTERVAL_MS, undefined, { signal: closing }).catch(() => {}); // ends early when closed
-      if (!closing.aborted) await this.refresh();
     }
   }
 }

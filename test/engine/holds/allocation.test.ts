@@ -40,7 +40,7 @@ test('hits stay taken however long it takes, until they are given back', async (
 test.each([
   ['unit: day', 'unit cannot be used with allocation, which has no window'],
   ['window: 30s', 'window cannot be used with allocation, which has no window'],
-  ['on_store_failure: local', 'on_store_failure: local cannot be used with allocation'],
+  ['on_store_failure: local', 'local cannot be used with allocation'],
   ['consistency: leased', 'consistency cannot be used with allocation'],
   ['local_share: 2', 'local_share cannot be used here'],
   ['schedule: [{ active: { days: mon }, unlimited: true }]', 'allocation and reserve require one counter at all times'],

@@ -41,7 +41,7 @@ test.each([
   ['sites: { mode: eventual }', "mode must be escrow or optimistic, got 'eventual'"],
   [
     'sites: { mode: optimistic }',
-    'mode: optimistic requires a max_error above 0% and up to 50%, such as 5%, got nothing',
+    'optimistic requires a max_error above 0% and up to 50%, such as 5%, got nothing',
   ],
   [
     'sites: { mode: optimistic, max_error: 90% }',
