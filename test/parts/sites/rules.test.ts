@@ -39,10 +39,7 @@ test('rules are described as written, not by the part of the site', () => {
 
 test.each([
   ['sites: { mode: eventual }', "mode must be escrow or optimistic, got 'eventual'"],
-  [
-    'sites: { mode: optimistic }',
-    'optimistic requires a max_error above 0% and up to 50%, such as 5%, got nothing',
-  ],
+  ['sites: { mode: optimistic }', 'optimistic requires a max_error above 0% and up to 50%, such as 5%, got nothing'],
   [
     'sites: { mode: optimistic, max_error: 90% }',
     "mode: optimistic requires a max_error above 0% and up to 50%, such as 5%, got '90%'",
