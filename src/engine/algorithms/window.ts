@@ -52,7 +52,7 @@ export const describeHits: Algorithm['describe'] = (
     hitsBefore: before,
     limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
     durationUntilResetMs: Math.max(emptyAtMs - nowMs, 0),
-    retryAfterMs: accepted ? 0 : hitsToFit(hits) <= windowSize(limit) ? fitsMs - nowMs : NEVER_MS,
+    retryAfterMs: accepted ? 0 : hitsToFit(hits) <= windowSize(limit) ? Math.max(fitsMs - nowMs, 0) : NEVER_MS,
     repeatAfterMs: repeatWait(outcome, fitsMs - nowMs),
     delayMs: 0,
     soft: accepted && takenBy(outcome) > 0 && used > limit.requestsPerUnit,

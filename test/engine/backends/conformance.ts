@@ -285,6 +285,21 @@ export function backendConformance(
             expect(refused && 'retryAfterMs' in refused && refused.retryAfterMs).toBeGreaterThan(0);
           },
         );
+
+        testOfSets.each(['all_or_nothing', 'spare_others'] as const)(
+          'with %s promises no time in the past to hits that are refused after others were given back',
+          async (spend) => {
+            await apply(on('a', limit(5), 1));
+            const [, , refused] = await applyAs(
+              spend,
+              on('a', limit(5), -3),
+              on('a', limit(5), 3),
+              on('a', limit(5), 4),
+            );
+            expect(refused).toMatchObject({ code: 'OVER_LIMIT' });
+            expect(refused && 'retryAfterMs' in refused && refused.retryAfterMs).toBeGreaterThanOrEqual(0);
+          },
+        );
       },
     );
 

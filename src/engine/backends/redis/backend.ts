@@ -249,10 +249,10 @@ export class RedisBackend implements Backend {
     for (const batcher of this.#batchers.values()) batcher.close();
   }
 
-  #unavailable(reason: string): Unavailable {
+  #unavailable(reason: string, isOfScript = isOfScripts(reason)): Unavailable {
     // until scripts run, the probe reports what is possible without them
     const isWithoutScripts = this.#probe?.problem() === NOT_YET || this.#probe?.limitation() !== undefined;
-    if (!isWithoutScripts || !isOfScripts(reason)) this.#options.onUnavailable(reason);
+    if (!isWithoutScripts || !isOfScript) this.#options.onUnavailable(reason);
     if (isRefusal(reason) && this.#isUsable()) this.#probe?.refused();
     return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
   }
@@ -342,7 +342,7 @@ export class RedisBackend implements Backend {
     const counted = await this.#windows.count(windows, slot, false);
     this.#checkClock(slot, counted.nowMs, calledAtMs);
     const replies = await replyFrom(requests, windows, counted, async (alone, error) =>
-      alone.map(() => [this.#unavailable(describeError(error))]),
+      alone.map(() => [this.#unavailable(describeError(error), false)]),
     );
     return requests.map(({ operations }, request) =>
       operations.map((operation, at) => replies[request]?.[at] ?? this.#unsupported(needs(operation), operation)),

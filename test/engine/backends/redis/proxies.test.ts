@@ -40,13 +40,15 @@ async function open(port: number, credentials: { username?: string; password?: s
   const redis = connect({ ...ordinary, address });
   redis.on('error', () => {});
   const limited: string[] = [];
+  const refused: string[] = [];
   const store = new RedisBackend(redis, Date.now, {
     slowMs: 60_000,
+    onUnavailable: (reason) => refused.push(reason),
     probe: { keys, onProblem: () => {}, onUsable: () => {}, onLimited: (reason) => limited.push(reason) },
   });
   closing.push(() => store.close());
   await eventually(() => store.health().ready);
-  return { store, limited };
+  return { store, limited, refused };
 }
 
 const run = async (store: RedisBackend, ...operations: readonly Operation[]): Promise<Replies> =>
@@ -150,6 +152,18 @@ describe.each(places)('behind %s', (name, start) => {
     expect(limited).toEqual([store.limitation()]);
     expect(store.health()).toEqual({ ready: false, reason });
   });
+});
+
+test('a counter that Redis refuses is reported while scripts may not run', async () => {
+  const { port, ...credentials } = await minimalUser();
+  const { store, refused } = await open(port, credentials);
+  const hit = spend(fixedWindowOf(5, unitMs.DAY), 'text');
+  const operator = clientOf(servers[0] as Redis);
+  closing.push(() => operator.disconnect());
+  await operator.set(hit.key, 'text');
+  const reason = 'ERR value is not an integer or out of range';
+  expect(await run(store, hit)).toMatchObject([{ code: 'UNAVAILABLE', reason: `redis: ${reason}` }]);
+  expect(refused).toEqual([reason]);
 });
 
 test('scripts are used again once the user may run them', async () => {
