@@ -32,6 +32,7 @@ export async function openRules(
   const { clock, log } = context;
   const overlay = overlayPath === undefined ? undefined : await openOverlay(overlayPath, log);
   const [replicas] = Object.values(replicaSources).map((openSource) => openSource(context));
+  const candidate = openCandidateBook(options, { store, overlay, replicas }, context);
   const overlaid = (from: string): string => (overlay ? `${from}, with the overlay ${overlay.description}` : from);
   let last: LoadedRules | undefined;
   let loadedRules: Omit<RulesInForceFacts, 'isNewest'> | undefined;
@@ -40,7 +41,7 @@ export async function openRules(
     book,
     description: overlaid(from),
     notes,
-    candidate: openCandidateBook(options, { store, overlay, replicas }, context),
+    candidate,
     lastLoad: () => last,
     lastReload: () => lastReload,
     inForce: () => loadedRules && { ...loadedRules, isNewest: last?.ok === true },
@@ -50,6 +51,7 @@ export async function openRules(
     store,
     overlay,
     replicaSource: replicas,
+    candidate: () => candidate.packed(),
     onLoad(loaded: LoadedRules) {
       last = loaded;
       const atMs = clock();

@@ -157,6 +157,17 @@ test('a running service follows the file, keeps its counters, and shows the numb
     const after: number[] = [];
     for (let hit = 0; hit < 4; hit++) after.push(await spend());
     expect(after).toEqual([200, 200, 200, 429]); // the fifth hit counts
+    const tried = `${folder}/tried`;
+    writeFileSync(tried, '7\n');
+    const body = `domain: demo\ndescriptors: [{ key: user, rate_limit: { unit: day, per_replica: 2, replicas: { file: ${tried} } } }]\n`;
+    const headers = { authorization: 'Bearer operator', 'content-type': 'application/yaml' };
+    const atCandidate = (path: string, init: object = {}) =>
+      fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/candidate${path}`, { headers, ...init });
+    await until('a candidate that is sent again has the number of its own replicas', async () => {
+      await atCandidate('?reason=test', { method: 'POST', body });
+      return /"requests_per_unit": ?14\b/.test(await (await atCandidate('/diff')).text());
+    });
+    await atCandidate('', { method: 'DELETE', body: JSON.stringify({ reason: 'test' }) });
     rmSync(file);
     await until('the failure is shown', async () => (await status()).includes('counting the replicas'));
     writeFileSync(

@@ -42,6 +42,8 @@ export interface ReplicaSource {
 export interface RuleBookOptions extends Omit<LoadOptions, 'overlay' | 'replicas'> {
   /** Closed with the book. */
   readonly replicaSource?: ReplicaSource | undefined;
+  /** The rules that are tried, whose replicas are counted as well. */
+  readonly candidate?: () => PackedRules | undefined;
   /** The overlay of the rules; closed with the book. */
   readonly overlay?: Overlay | undefined;
   readonly pollIntervalMs: number;
@@ -100,7 +102,7 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     }
     if (isClosed) return;
     const { valid, invalid } = checked;
-    if (valid && !invalid) replicas?.retain(valid.packed);
+    if (valid && !invalid) replicas?.retain([...valid.packed, ...(options.candidate?.() ?? [])]);
     const news = invalid ?? valid;
     if (!news || !history.add(state, news)) return;
     if (valid && !(invalid && inForce.has(valid.packed)))
