@@ -8,6 +8,7 @@ import type { Debit } from '../../engine/ledger/debit.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { PeerReport } from '../../operate/answers/sites.ts';
 import type { PeerCounts } from '../../operate/observe/site-counts.ts';
+import type { DeciderPart } from '../../serve/decider/part.ts';
 import type { LowCounter, LowCounters } from './low-counters.ts';
 import type { MeasuredError } from './measured-error.ts';
 import type { BorrowRequest, BorrowResponse, SiteAsk } from './messages.ts';
@@ -203,7 +204,7 @@ export function peerReport({ site, counts }: Peer, nowMs: number): PeerReport {
 }
 
 /** The part of a ledger that decisions use. */
-type DecidingLedger = Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
+type DecidingLedger = NonNullable<DeciderPart['ledger']>;
 
 /**
  * Wraps a ledger so that hits for counters that run low are borrowed from other sites. Costs nothing while no counter
@@ -233,6 +234,7 @@ export function borrowingLedger(
     },
     refund: (receipt) => ledger.refund(receipt),
     atomic: ledger.atomic,
+    ...(ledger.recall && { recall: ledger.recall.bind(ledger) }),
   };
   return {
     ledger: watched,

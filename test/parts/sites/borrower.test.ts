@@ -3,14 +3,14 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { createDebit } from '../../../src/engine/ledger/debit.ts';
 import { noPeerCounts } from '../../../src/operate/observe/site-counts.ts';
 import { writeArithmetic } from '../../../src/parts/lab/counters/counter-state.ts';
-import { Borrower, type Peer } from '../../../src/parts/sites/borrower.ts';
+import { Borrower, borrowingLedger, type Peer } from '../../../src/parts/sites/borrower.ts';
 import { Lender } from '../../../src/parts/sites/lender.ts';
 import { LowCounters } from '../../../src/parts/sites/low-counters.ts';
 import { createMeasuredError } from '../../../src/parts/sites/measured-error.ts';
 import { type SiteShareLimit, siteShare, siteStanding } from '../../../src/parts/sites/site-share.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
-import { ownLimitsOf, siteShareOf } from '../../helpers/limits.ts';
+import { fixedWindowOf, ownLimitsOf, siteShareOf } from '../../helpers/limits.ts';
 
 const START_MS = 1_700_000_040_000; // the start of a minute
 const keyOf = (of: string) => `site_share|${of}|60000/2.names|1:d|1:k|1:v` as CounterKey; // like a key that the rules make
@@ -63,6 +63,17 @@ test('a site that runs low borrows hits that the other one does not use', async 
   });
   const standing = { state: east.backend.readState(KEY), nowMs: START_MS, hits: 1 };
   expect(writeArithmetic(east.limit, standing, true)).toBe('96 + -46 borrowed + 1 = 51 > 50');
+});
+
+test('what is known to be refused is answered without the store by a ledger that borrows as well', async () => {
+  const { clock, east, low, borrower } = twoSites();
+  const local = { maxCounters: 100, maxBytes: 1_000_000, instances: () => 1 };
+  const own = ledgerOf(east.backend, { clock, monotonicMs: clock, local });
+  const { ledger, close } = borrowingLedger(own, low, borrower);
+  const debit = createDebit({ key: KEY }, { limit: fixedWindowOf(0), policy: {} }, 1, true);
+  await ledger.debit([debit], { spend: 'each', timeoutMs: 1 });
+  expect(ledger.recall?.([debit], 'each')).toMatchObject([{ code: 'OVER_LIMIT', fromCache: true }]);
+  await close();
 });
 
 test('a site does not lend hits that it will use itself', async () => {
