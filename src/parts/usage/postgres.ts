@@ -185,7 +185,9 @@ export class PostgresUsage implements UsageStore {
   /** Runs a transaction, of which the database cancels what is running once nobody waits for the result. */
   #whileWanted<T>(isWanted: () => boolean, run: (client: PoolClient) => Promise<T>): Promise<T> {
     return this.#inTransaction(async (client) => {
-      const { rows } = await client.query<Running>('SELECT pg_backend_pid() AS pid, now()::text AS since');
+      const { rows } = await client.query<Running>(
+        'SELECT pg_backend_pid() AS pid, extract(epoch FROM now())::text AS since',
+      );
       const [{ pid, since }] = rows as [Running]; // there is one
       const stop = every(WANTED_INTERVAL_MS, () => {
         if (!isWanted()) void this.#query(CANCEL, [pid, since]).catch(() => {}); // tried again at the next interval
@@ -219,7 +221,8 @@ interface Running {
   readonly since: string;
 }
 
-const CANCEL = 'SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND xact_start = $2::timestamptz';
+const CANCEL =
+  'SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND extract(epoch FROM xact_start) = $2::numeric';
 
 /** The sum of two saturated sums is within 64 bits. */
 const MAX_ADDED = BigInt(MAX_SUM);
