@@ -36,12 +36,10 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
   const operatorsServed = new Later<void>();
   const plain = { clock, log, background: new Background({ clock, log }) };
   let opening: Promise<Listening & Part> | undefined;
-  let hasRules = false;
   const openAll = () =>
     openParts(async (add) => {
       const context = settings.recording ? contextOfRecording(plain) : plain;
       const core = add(await openDeciderCore(settings, rules, context));
-      hasRules = true;
       const responder = add(await openResponder(settings, { core, serviceObserver: reporter }, context));
       agent.resolve(responder.agent);
       const { figures, sites } = responder;
@@ -86,7 +84,7 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
     },
     /** Finishes the calls in flight, and sends a last report. */
     async close(): Promise<void> {
-      if (!hasRules) return; // nothing is open
+      if (!rules.arrived.isSettled) return; // nothing is open, nor being opened
       await opening?.then((opened) => opened.close()).catch(() => {}); // what failed to open has closed itself
       await reports.sendLast();
     },
