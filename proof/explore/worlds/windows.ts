@@ -15,7 +15,7 @@ const TICK_MS = 60;
 const MAX_CALL_MS = 99;
 /** How far behind each process's estimate of Redis's clock is. */
 const LATE_MS = [0, 30];
-/** After it every window has ended, and counters in doubt have been checked. */
+/** By then every window has ended, and counters in doubt have been checked. */
 const END_MS = 5_000;
 const KEY = 'key' as CounterKey;
 
@@ -249,7 +249,7 @@ class WindowsWorld implements World {
   }
 }
 
-/** A bit beside those of the processes. */
+/** The bit of Redis in `touches`; each process has that of its place. */
 const REDIS = 1 << 8;
 
 /** The commands of a pipeline, each a name and its arguments. */

@@ -85,13 +85,14 @@ export class Deciders implements Responders {
   #started({ id, name, counters, restarts, hasReported }: StartedDecider): void {
     this.#restarts = restarts;
     this.#counters = counters;
-    this.#known.set(id, {
+    const decider = {
       name,
       hasReported,
       wasAsked: false,
       replies: new PendingReplies(this.#options.firstNumber),
-    });
-    if (this.#isFollowed) void this.refresh(); // until it has reported, nothing can be decided for all that is known
+    };
+    this.#known.set(id, decider);
+    if (this.#isFollowed) void this.#requestReport(id, decider); // it counts as not ready until it has reported
   }
 
   #ended(id: number): void {
@@ -136,14 +137,7 @@ export class Deciders implements Responders {
   };
 
   readonly refresh = async (): Promise<void> => {
-    await Promise.all(
-      Array.from(this.#known, ([id, decider]) => {
-        const since = decider.wasAsked ? 'last' : 'start';
-        decider.wasAsked = true;
-        const send = (number: number) => this.#options.send(id, { kind: 'report', number, since });
-        return decider.replies.request(send, REPORT_TIMEOUT_MS);
-      }),
-    );
+    await Promise.all(Array.from(this.#known, ([id, decider]) => this.#requestReport(id, decider)));
   };
 
   readonly figures = (): ReportedFigures => this.#totals.figures();
@@ -154,6 +148,13 @@ export class Deciders implements Responders {
   readonly isReady = (): boolean => this.#totals.isReady();
   readonly storeDescription = (): string => this.#counters;
   readonly store = (): StoreFacts | undefined => this.#totals.store();
+
+  async #requestReport(id: number, decider: KnownDecider): Promise<void> {
+    const since = decider.wasAsked ? 'last' : 'start';
+    decider.wasAsked = true;
+    const send = (number: number) => this.#options.send(id, { kind: 'report', number, since });
+    await decider.replies.request(send, REPORT_TIMEOUT_MS);
+  }
 
   async #repeat(closing: AbortSignal): Promise<void> {
     while (!closing.aborted) {
