@@ -10,7 +10,10 @@ const project = resolve(__dirname, '../../..');
 const patch = join(__dirname, 'gcra.patch');
 
 /** A copy of the source tree, with links to the project's packages and programs. */
-const copy = mkdtempSync(join(tmpdir(), 'new-algorithm-'));
+let copy: string;
+beforeEach(() => {
+  copy = mkdtempSync(join(tmpdir(), 'new-algorithm-'));
+});
 
 const inCopy = (file: string, ...args: readonly string[]) =>
   run(file, args, { cwd: copy, env: { ...process.env, NO_COLOR: '1', TESTS: 'short' }, maxBuffer: 64 * 1024 * 1024 });

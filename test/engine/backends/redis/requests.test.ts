@@ -7,7 +7,13 @@ import { createMemoryBackend } from '../../../../src/engine/backends/memory/back
 import { type BatchRequest, encodeBatch } from '../../../../src/engine/backends/redis/batch.ts';
 import { decodeBatch } from '../../../../src/engine/backends/redis/batch-reply.ts';
 import { script } from '../../../../src/engine/backends/redis/script.ts';
-import { fullCapacity, isShared, type Limit, limitsInFlight } from '../../../../src/engine/holds/limits.ts';
+import {
+  fullCapacity,
+  isShared,
+  type Limit,
+  limitsInFlight,
+  longestMemoryMs,
+} from '../../../../src/engine/holds/limits.ts';
 import { type Debit, sharedBy } from '../../../../src/engine/ledger/debit.ts';
 import { fakeClock } from '../../../helpers/clock.ts';
 import { openReady } from '../../../helpers/connection.ts';
@@ -118,7 +124,8 @@ function drawer(seed: number, from: readonly Limit[]) {
     const isForeign = limit === SHARED && spend === 'each' && kind !== 'forget' && below(2) === 0; // the script by hand failed after a reset
     const foreign = { key: `shared.${below(COUNTERS)}`, shared: { windowStartMs: START_MS, ttlMs: 3_600_000 } };
     const metered = below(2) === 0 ? { metered: below(4) === 0 ? 'all' : true } : {};
-    const chargedAtMs = kind === 'refund' ? { chargedAtMs: nowMs - below(5_000) } : {};
+    const chargedAtMs =
+      kind === 'refund' ? { chargedAtMs: nowMs - below(Math.min(5_000, longestMemoryMs(limit))) } : {};
     return { ...claim, ...(isForeign ? foreign : {}), ...metered, kind, ...chargedAtMs } as Operation; // of its kind
   };
   const batch = (nowMs: number): readonly BatchRequest[] =>
@@ -174,7 +181,11 @@ async function runRound(seed: number, from: readonly Limit[], leapMs: number) {
     const batch = encodeBatch(requests, clock(), { metersUsage: true });
     const keys = [...batch.keys, 'usage', 'log'];
     const args = [script.sha1, keys.length, ...keys, batch.packed, clock(), '', '', '1', ...batch.usageNames];
-    const replies = decodeBatch((await connection.callBuffer('EVALSHA', args)) as Buffer, batch); // it returns bytes
+    const run = connection.multi().callBuffer('EVALSHA', args);
+    for (const key of batch.keys) run.persist(key); // Redis would expire it by a time that passes, unlike the clock's
+    const [[error, packed] = []] = (await run.exec()) ?? [];
+    if (error) throw error;
+    const replies = decodeBatch(packed as Buffer, batch); // it returns bytes
     hash.update(JSON.stringify([replies, await readBack(batch.keys), await takeUsage()]));
     operations += batch.operationCount;
     for (const [at, request] of requests.entries()) {
