@@ -18,7 +18,7 @@ const PARTS = '^src/parts/';
 const SHARED = '^src/parts/lab/';
 
 /** Parts that extend another one, and are taken out with it. */
-const extended = { advise: 'replay', simulate: 'replay', adaptive: 'fair-shares' };
+const extended = { advise: 'replay', simulate: 'replay', adaptive: 'fair-shares', console: 'status' };
 const extending = Object.keys(extended).join('|');
 
 /** A package that only these folders may know. */

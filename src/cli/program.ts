@@ -4,7 +4,6 @@ import { commands } from '../parts/commands.ts';
 import type { Surroundings } from './commands/admin.ts';
 import { addAuditCommand } from './commands/audit.ts';
 import { groupCommands, styleTexts } from './commands/help.ts';
-import { addStatusCommand } from './commands/status.ts';
 import { version } from './process/process.ts';
 
 /** The command line. Each command loads its own modules, so that `weir check` does not wait for Redis clients and servers. */
@@ -14,7 +13,6 @@ export function createProgram(surroundings: Surroundings): Command {
     .version(version);
   styleTexts(program);
   addServeCommand(program, surroundings);
-  addStatusCommand(program, surroundings);
   addAuditCommand(program, surroundings);
   for (const add of Object.values(commands)) add(program, surroundings);
   program

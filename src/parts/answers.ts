@@ -8,6 +8,7 @@ import { quotaAnswers } from './quotas/answers.ts';
 import { recordAnswers } from './record/answers.ts';
 import { refusalAnswers } from './refusals/answers.ts';
 import { siteAnswers } from './sites/answers.ts';
+import { statusAnswers } from './status/answers.ts';
 import { topAnswers } from './top/answers.ts';
 import { unmatchedAnswers } from './unmatched/answers.ts';
 import { usageAnswers } from './usage/answers.ts';
@@ -24,6 +25,7 @@ export const partAnswers = {
   ...recordAnswers,
   ...refusalAnswers,
   ...siteAnswers,
+  ...statusAnswers,
   ...topAnswers,
   ...unmatchedAnswers,
   ...usageAnswers,

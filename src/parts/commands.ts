@@ -18,6 +18,7 @@ import { addReplayCommand } from './replay/command.ts';
 import { addTestCommand } from './rule-tests/command.ts';
 import { addSimulateCommand } from './simulate/command.ts';
 import { addSitesCommand } from './sites/command.ts';
+import { addStatusCommand } from './status/command.ts';
 import { addTopCommand } from './top/command.ts';
 import { addUnmatchedCommand } from './unmatched/command.ts';
 import { addUsageCommands } from './usage/command.ts';
@@ -25,6 +26,7 @@ import { addUsageCommands } from './usage/command.ts';
 /** Functions that add commands to `weir`. */
 export const commands: Parts<(program: Command, surroundings: Surroundings) => void> = {
   check: addCheckCommand,
+  status: addStatusCommand,
   ask: addAskCommand,
   unmatched: addUnmatchedCommand,
   top: addTopCommand,

@@ -16,12 +16,14 @@ import { recordOperations } from './record/operations.ts';
 import { refusalOperations } from './refusals/operations.ts';
 import { openSink } from './sinks/open.ts';
 import { siteOperations } from './sites/operations.ts';
+import { openStatus } from './status/open.ts';
 import { topOperations } from './top/operations.ts';
 import { unmatchedOperations } from './unmatched/operations.ts';
 import { openUsageOperations } from './usage/operations.ts';
 
 /** Functions that open what operators use, in the process that serves them. */
 export const operatorParts: Parts<OpenOperatorPart> = {
+  status: openStatus,
   unmatched: unmatchedOperations,
   top: topOperations,
   explain: explainOperations,

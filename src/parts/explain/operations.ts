@@ -11,10 +11,10 @@ import type { Scope } from '../../operate/admin/scope.ts';
 import type { Explanation } from '../../operate/answers/explain.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
 
-type Explains = Parameters<OpenOperatorPart>[2]['explains'];
+type Opened = Parameters<OpenOperatorPart>[2]['opened'];
 
 /** The operation that explains the answer to a request. */
-export const explainOperations: OpenOperatorPart = (options, _settings, { explains }) => ({
+export const explainOperations: OpenOperatorPart = (options, _settings, { opened }) => ({
   operations: [
     operation('POST /api/v1/explain', {
       summary: 'the current answer to a request, and the reason; nothing is charged',
@@ -22,17 +22,12 @@ export const explainOperations: OpenOperatorPart = (options, _settings, { explai
       domains: 'selected',
       body: 'any',
       answers: 'The answer in the format of /json, and its explanation.',
-      answer: ({ rawBody, scope }) => explainRequest(rawBody, scope, options, explains),
+      answer: ({ rawBody, scope }) => explainRequest(rawBody, scope, options, opened),
     }),
   ],
 });
 
-async function explainRequest(
-  body: Buffer,
-  scope: Scope,
-  options: AdminOptions,
-  explains: Explains,
-): Promise<Explanation> {
+async function explainRequest(body: Buffer, scope: Scope, options: AdminOptions, opened: Opened): Promise<Explanation> {
   let request: WireRequest;
   try {
     request = requestFromJson(body);
@@ -49,7 +44,8 @@ async function explainRequest(
   const own = options.sourced.book.packed();
   const rules = { ...(own && { version: hashRules(own) }), source: options.sourced.description };
   let explanation: Explanation = { ...first.reply, rules };
-  for (const explain of explains()) explanation = await explain(explanation, request.domain);
+  for (const { explained } of opened.values())
+    if (explained) explanation = await explained(explanation, request.domain);
   return options.settings.workers > 1 ? { ...explanation, workers: replies.map(ofWorker) } : explanation;
 }
 

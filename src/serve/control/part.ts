@@ -32,19 +32,21 @@ export interface OperatorPart extends Partial<Part> {
   readonly onCallFinished?: (method: string, elapsedMs: number) => void;
 }
 
-interface OperatorContext extends ProcessContext {
+export interface OperatorContext extends ProcessContext {
   /** What operators have changed, in the store of all instances if it can keep that. */
   readonly records: Records;
   /** The records are in this process alone. */
   readonly hasOwnRecords: boolean;
   /** Overrides that the deciders follow, if any. */
   readonly overrides: readonly StandingOverride[] | undefined;
-  /** Functions of all capabilities that add to the explanation of a request. */
-  readonly explains: () => readonly NonNullable<OperatorPart['explained']>[];
-  /** What the status tells, and when it is gathered. */
+  /** The capabilities that are open; all of them when operations are called. */
+  readonly opened: ReadonlyMap<string, OperatorPart>;
+  /** What the service did, and when it is gathered. */
   readonly gathered: Gatherer;
-  /** That of the part that has one. */
-  readonly history: () => HistorySource | undefined;
+  /** What capabilities have kept in control processes before this one, by their names. */
+  readonly kept: ReadonlyMap<string, unknown>;
+  /** Keeps a value of a capability for the next control process. */
+  readonly keep: (part: string, value: unknown) => void;
   /** The part of the statistics that earlier processes have sent to where they are kept. */
   readonly earlier: Statistics;
 }

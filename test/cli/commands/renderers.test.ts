@@ -4,7 +4,6 @@ import { renderAudit } from '../../../src/cli/commands/audit.ts';
 import { show } from '../../../src/cli/commands/client.ts';
 import { forTerminal } from '../../../src/cli/commands/for-terminal.ts';
 import type { Paint } from '../../../src/cli/commands/paint.ts';
-import { renderStatus } from '../../../src/cli/commands/status.ts';
 import { descriptorText, parseDescriptor } from '../../../src/edge/listing/descriptor-text.ts';
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
 import { renderCandidate, renderCandidateDiff } from '../../../src/parts/candidate/render-candidate.ts';
@@ -14,6 +13,7 @@ import { renderOverride, renderOverrides, renderRemoved } from '../../../src/par
 import { renderQuotas } from '../../../src/parts/quotas/command.ts';
 import { renderNewRefusals, renderRefusals } from '../../../src/parts/refusals/command.ts';
 import { renderSites } from '../../../src/parts/sites/command.ts';
+import { renderStatus } from '../../../src/parts/status/command.ts';
 import { renderTop } from '../../../src/parts/top/command.ts';
 import { renderUnmatched } from '../../../src/parts/unmatched/command.ts';
 import { anyText } from '../../helpers/texts.ts';
