@@ -25,7 +25,7 @@ const extending = Object.keys(extended).join('|');
 const packageOf = {
   '^@grpc': '^src/(protobuf|edge|parts/(xds|kuadrant|sites|ask|grpc-js|reflection))/',
   '^protobufjs$': '^$', // only tools and tests know it
-  '^(ioredis|cluster-key-slot)$': '^src/engine/backends/redis/',
+  '^(ioredis|cluster-key-slot)$': '^src/parts/redis/',
   '^js-yaml$': '^src/(engine/rules/read|parts/envoy)/',
   '^ipaddr.js$': '^src/(base/address|engine/rules/read)',
   '^luxon$': '^src/engine/rules/time/',
