@@ -1,9 +1,10 @@
+import type { ServiceDecider } from '../../../src/edge/grpc/side-service.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import { findMetered } from '../../../src/engine/decide/metered.ts';
-import { createReservations } from '../../../src/engine/decide/reservations.ts';
-import { createSlots, type SlotsDecider } from '../../../src/engine/decide/slots.ts';
 import { match } from '../../../src/engine/rules/match/match.ts';
+import { createReservations } from '../../../src/parts/holds/reservations.ts';
+import { createSlots } from '../../../src/parts/holds/slots.ts';
 import { createKuadrantLimits } from '../../../src/parts/kuadrant/limits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -25,7 +26,7 @@ descriptors:
 `);
 
 /** A decider with new counters in memory. */
-function newDecider(): SlotsDecider {
+function newDecider(): ServiceDecider {
   const ledger = ledgerOf(createMemoryBackend(fakeClock(), { maxCounters: 100 }));
   return {
     ...deciderOf(rules),

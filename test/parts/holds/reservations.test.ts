@@ -1,13 +1,15 @@
 import '../../helpers/realm.ts';
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
-import { createHoldsService } from '../../../src/edge/rls/holds.ts';
-import { holdsService } from '../../../src/edge/rls/proto.ts';
+import type { ServiceDecider } from '../../../src/edge/grpc/side-service.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { createReservations } from '../../../src/engine/decide/reservations.ts';
-import { createSlots, type SlotsDecider } from '../../../src/engine/decide/slots.ts';
 import { createEstimates } from '../../../src/engine/ledger/estimates.ts';
+import { holdsService } from '../../../src/parts/holds/methods.ts';
+import { hostHolds } from '../../../src/parts/holds/offer.ts';
+import { createReservations } from '../../../src/parts/holds/reservations.ts';
+import { createHoldsService } from '../../../src/parts/holds/service.ts';
+import { createSlots } from '../../../src/parts/holds/slots.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { startServer } from '../../helpers/grpc-server.ts';
@@ -30,7 +32,7 @@ descriptors:
 
 const clock = fakeClock();
 
-function deciderOn(atomic: Backend['atomic'] = 'request'): SlotsDecider {
+function deciderOn(atomic: Backend['atomic'] = 'request'): ServiceDecider {
   const ledger = ledgerOf(createMemoryBackend(clock, { maxCounters: 100 }));
   return {
     ...deciderOf(rules),
@@ -64,7 +66,9 @@ async function withClient(
   atomic: Backend['atomic'] = 'request',
 ) {
   const decider = deciderOn(atomic);
-  const server = await startServer({ holds: createHoldsService(createSlots(decider), createReservations(decider)) });
+  const server = await startServer({
+    others: [hostHolds(async () => createHoldsService(createSlots(decider), createReservations(decider)))],
+  });
   const client = new Client(server.target, credentials.createInsecure());
   await use(
     <R>(name: string, keys: readonly string[], id: string, hits: number): Promise<R> =>

@@ -1,11 +1,13 @@
 import '../../helpers/realm.ts';
 import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
-import { createHoldsService } from '../../../src/edge/rls/holds.ts';
-import { holdsService } from '../../../src/edge/rls/proto.ts';
+import type { ServiceDecider } from '../../../src/edge/grpc/side-service.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { createReservations } from '../../../src/engine/decide/reservations.ts';
-import { createSlots, type SlotsDecider } from '../../../src/engine/decide/slots.ts';
+import { holdsService } from '../../../src/parts/holds/methods.ts';
+import { hostHolds } from '../../../src/parts/holds/offer.ts';
+import { createReservations } from '../../../src/parts/holds/reservations.ts';
+import { createHoldsService } from '../../../src/parts/holds/service.ts';
+import { createSlots } from '../../../src/parts/holds/slots.ts';
 import { createKuadrantLimits } from '../../../src/parts/kuadrant/limits.ts';
 import { hostKuadrant } from '../../../src/parts/kuadrant/offer.ts';
 import { createKuadrantService, kuadrantService } from '../../../src/parts/kuadrant/service.ts';
@@ -61,7 +63,7 @@ test.each([
   const budgets: number[] = [];
   const waits: number[] = [];
   const ledger = ledgerOf(createMemoryBackend(fakeClock(), { maxCounters: 100 }));
-  const decider: SlotsDecider = {
+  const decider: ServiceDecider = {
     ...deciderOf(rules),
     storeBudget: (callerTimeoutMs) => {
       budgets.push(callerTimeoutMs);
@@ -78,8 +80,10 @@ test.each([
   };
   const reservations = createReservations(decider);
   const server = await startServer({
-    holds: createHoldsService(createSlots(decider), reservations),
-    others: [hostKuadrant(async () => createKuadrantService(createKuadrantLimits(decider, reservations), extrasOf()))],
+    others: [
+      hostHolds(async () => createHoldsService(createSlots(decider), reservations)),
+      hostKuadrant(async () => createKuadrantService(createKuadrantLimits(decider, reservations), extrasOf())),
+    ],
   });
   const client = new Client(server.target, credentials.createInsecure());
   const { path, requestSerialize, responseDeserialize } = service[name] as unknown as MethodDefinition<object, object>; // by the file's own types

@@ -2,13 +2,15 @@ import '../../helpers/realm.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
-import { createHoldsService } from '../../../src/edge/rls/holds.ts';
-import { holdsService } from '../../../src/edge/rls/proto.ts';
+import type { ServiceDecider } from '../../../src/edge/grpc/side-service.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { CallerGone } from '../../../src/engine/decide/queues.ts';
-import { createReservations } from '../../../src/engine/decide/reservations.ts';
-import { createSlots, type Slots, type SlotsDecider } from '../../../src/engine/decide/slots.ts';
+import { holdsService } from '../../../src/parts/holds/methods.ts';
+import { hostHolds } from '../../../src/parts/holds/offer.ts';
+import { CallerGone } from '../../../src/parts/holds/queues.ts';
+import { createReservations } from '../../../src/parts/holds/reservations.ts';
+import { createHoldsService } from '../../../src/parts/holds/service.ts';
+import { createSlots, type Slots } from '../../../src/parts/holds/slots.ts';
 import { RedisBackend } from '../../../src/parts/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
@@ -47,7 +49,7 @@ const requestOf = (job: string, keys: readonly string[] = ['queue'], hits = 1) =
   descriptors: keys.map((key) => ({ entries: entriesOf(key, job), requestLimit: undefined, hits })),
 });
 
-function deciderOn(backend: Backend, atomic: Backend['atomic'] = 'request'): SlotsDecider {
+function deciderOn(backend: Backend, atomic: Backend['atomic'] = 'request'): ServiceDecider {
   const ledger = ledgerOf(backend);
   return {
     ...deciderOf(rules),
@@ -60,7 +62,7 @@ function deciderOn(backend: Backend, atomic: Backend['atomic'] = 'request'): Slo
   };
 }
 const slotsOn = (...on: Parameters<typeof deciderOn>): Slots => createSlots(deciderOn(...on));
-const servicesOf = (decider: SlotsDecider) => [createSlots(decider), createReservations(decider)] as const;
+const servicesOf = (decider: ServiceDecider) => [createSlots(decider), createReservations(decider)] as const;
 const memory = (clock = fakeClock()) => createMemoryBackend(clock, { maxCounters: 100 });
 
 test('slots are held until they are released, which may be repeated', async () => {
@@ -206,7 +208,9 @@ describe('over gRPC', () => {
   });
 
   async function withClient(use: (call: <R>(name: string, request: object) => Promise<R>) => Promise<void>) {
-    const server = await startServer({ holds: createHoldsService(...servicesOf(deciderOn(memory()))) });
+    const server = await startServer({
+      others: [hostHolds(async () => createHoldsService(...servicesOf(deciderOn(memory()))))],
+    });
     const client = new Client(server.target, credentials.createInsecure());
     const call = <R>(name: string, request: object): Promise<R> =>
       new Promise((resolve, reject) => {

@@ -1,8 +1,8 @@
 import { TooCostly } from '../../../src/base/request-work.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { RateLimitRequest } from '../../../src/engine/decide/decide.ts';
-import { createReservations } from '../../../src/engine/decide/reservations.ts';
-import { createSlots } from '../../../src/engine/decide/slots.ts';
+import { createReservations } from '../../../src/parts/holds/reservations.ts';
+import { createSlots } from '../../../src/parts/holds/slots.ts';
 import { createKuadrantLimits } from '../../../src/parts/kuadrant/limits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';

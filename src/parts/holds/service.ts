@@ -1,13 +1,12 @@
+import { type Outcome, toStatus } from '../../edge/rls/service.ts';
+import { decodeRequest } from '../../edge/wire/codec.ts';
+import type { WireDuration, WireRequest } from '../../edge/wire/wire.ts';
 import { NEVER_MS, unitMs } from '../../engine/algorithms/limit.ts';
 import { InvalidRequest, type RateLimitRequest } from '../../engine/decide/decide.ts';
-import { CallerGone } from '../../engine/decide/queues.ts';
-import type { CommitAnswer, Reservations, ReserveAnswer } from '../../engine/decide/reservations.ts';
-import type { HoldsCaller, SlotAnswer, Slots, TimedCaller } from '../../engine/decide/slots.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
-import { decodeRequest } from '../wire/codec.ts';
-import type { HoldAnswerJson } from '../wire/shapes.ts';
-import type { WireDuration, WireRequest } from '../wire/wire.ts';
-import { type Outcome, toStatus } from './service.ts';
+import { CallerGone } from './queues.ts';
+import type { CommitAnswer, Reservations, ReserveAnswer } from './reservations.ts';
+import type { HoldsCaller, SlotAnswer, Slots, TimedCaller } from './slots.ts';
 
 /** Maximum time that a caller may wait for slots. */
 const MAX_DELAY_MS = unitMs.HOUR;
@@ -34,14 +33,16 @@ export const createHoldsService = (slots: Slots, reservations: Reservations) => 
     toOutcome(async () => encodeCommit(await reservations.commit(decodeHold(request), caller))),
 });
 
-/** The methods of the service. */
-export const holdMethods = ['acquire', 'renew', 'release', 'reserve', 'commit'] as const;
-
 function maxDelayMs({ max_delay: written }: AcquireRequest): number {
   const ms = written ? Number(written.seconds) * 1_000 + Math.floor(written.nanos / 1e6) : 0;
   if (ms >= 0 && ms <= MAX_DELAY_MS) return ms;
   throw new InvalidRequest(`max_delay must be 0 to ${MAX_DELAY_MS / 1_000} seconds, got ${ms / 1_000}`);
 }
+
+/** The answers of its methods, encoded. */
+export type AnyHoldAnswer = ReturnType<typeof encode> &
+  ReturnType<typeof encodeReserve> &
+  ReturnType<typeof encodeCommit>;
 
 const encode = ({ held, ...times }: SlotAnswer) => ({ held, ...encodeTimes(held, times) });
 
@@ -94,25 +95,6 @@ const toDuration = (ms: number): WireDuration => ({
   seconds: Math.floor(ms / 1_000),
   nanos: (ms % 1_000) * 1e6,
 });
-
-type AnyHoldAnswer = ReturnType<typeof encode> & ReturnType<typeof encodeReserve> & ReturnType<typeof encodeCommit>;
-
-/** Converts an answer to JSON: durations as in proto3's mapping, numbers as numbers. */
-export function holdAnswerToJson(answer: object): HoldAnswerJson {
-  const { ttl, retry_after, outcome, ...rest } = answer as Partial<AnyHoldAnswer>; // one of these
-  const isGranted = rest.held !== false && rest.reserved !== false;
-  return {
-    ...rest,
-    ...(ttl && isGranted && { ttl: durationText(ttl) }),
-    ...(retry_after && { retryAfter: durationText(retry_after) }),
-    ...(outcome !== undefined && { outcome: outcomeNames[outcome] ?? 'UNKNOWN' }),
-  };
-}
-
-const outcomeNames = [undefined, 'COMMITTED', 'LATE', 'UNKNOWN', 'REPEATED'] as const;
-
-const durationText = ({ seconds, nanos }: WireDuration): string =>
-  nanos === 0 ? `${seconds}s` : `${seconds + nanos / 1e9}s`;
 
 /** The messages of `proto/weir/v1/holds.proto`. */
 interface HoldRequest {

@@ -1,10 +1,11 @@
-import { NEVER_MS } from '../algorithms/limit.ts';
-import { isReservation } from '../holds/limits.ts';
-import type { ReservationEvent } from '../holds/reports.ts';
-import type { Debit } from '../ledger/debit.ts';
-import { storeCall } from '../ledger/store-budget.ts';
-import type { RateLimitRequest } from './plan.ts';
-import { available, isRefused, planHeld, type SlotsDecider, type TimedCaller, takeAll } from './slots.ts';
+import type { ServiceDecider } from '../../edge/grpc/side-service.ts';
+import { NEVER_MS } from '../../engine/algorithms/limit.ts';
+import type { RateLimitRequest } from '../../engine/decide/plan.ts';
+import { isReservation } from '../../engine/holds/limits.ts';
+import type { ReservationEvent } from '../../engine/holds/reports.ts';
+import type { Debit } from '../../engine/ledger/debit.ts';
+import { storeCall } from '../../engine/ledger/store-budget.ts';
+import { available, isRefused, planHeld, type TimedCaller, takeAll } from './slots.ts';
 
 /** The result of a reservation. */
 export interface ReserveAnswer {
@@ -34,7 +35,11 @@ export interface Reservations {
   commit(request: RateLimitRequest, caller: TimedCaller): Promise<CommitAnswer>;
 }
 
-export function createReservations(decider: SlotsDecider): Reservations {
+/** @param onCommit  called with the domain of each commit, since callers may reserve by another service */
+export function createReservations(
+  decider: ServiceDecider,
+  onCommit: (domain: string) => void = () => {},
+): Reservations {
   const named = 'reserve';
   return {
     async reserve(request, caller) {
@@ -46,6 +51,7 @@ export function createReservations(decider: SlotsDecider): Reservations {
       return { reserved: overallCode === 'OK', hits, ttlMs, retryAfterMs };
     },
     async commit(request, caller) {
+      onCommit(request.domain);
       const { debits } = planHeld(request, decider, { hits: 'committed', uses: isReservation, minHeldHits: 0, named });
       const how = storeCall('each', decider.storeBudget, caller.timeLeftMs());
       const reports = available(await decider.ledger.debit(debits, how)).flatMap(

@@ -1,11 +1,13 @@
 import '../../helpers/realm.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createHoldsService, type HoldsService } from '../../../src/edge/rls/holds.ts';
-import { holdsService } from '../../../src/edge/rls/proto.ts';
+import type { ServiceDecider } from '../../../src/edge/grpc/side-service.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { CallerGone } from '../../../src/engine/decide/queues.ts';
-import { createReservations } from '../../../src/engine/decide/reservations.ts';
-import { createSlots, type SlotsDecider } from '../../../src/engine/decide/slots.ts';
+import { holdsService } from '../../../src/parts/holds/methods.ts';
+import { hostHolds } from '../../../src/parts/holds/offer.ts';
+import { CallerGone } from '../../../src/parts/holds/queues.ts';
+import { createReservations } from '../../../src/parts/holds/reservations.ts';
+import { createHoldsService, type HoldsService } from '../../../src/parts/holds/service.ts';
+import { createSlots } from '../../../src/parts/holds/slots.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { type Gate, gate } from '../../helpers/gate.ts';
 import { startServer } from '../../helpers/grpc-server.ts';
@@ -46,7 +48,7 @@ const TOO_MANY_HITS = 9;
 function countingDecider() {
   const ledger = ledgerOf(createMemoryBackend(Date.now, { maxCounters: 100_000 }));
   const asked = { counters: 0, step: never, gate: undefined as Gate | undefined };
-  const decider: SlotsDecider = {
+  const decider: ServiceDecider = {
     ...deciderOf(rules, { clock: Date.now }),
     storeBudget: () => 5_000,
     ledger: {
@@ -127,7 +129,7 @@ describe('over gRPC', () => {
     ['in the same write', ''],
     ['by its deadline', '20m'],
   ])('calls that end %s stop waiting, and leave no queries behind', async (how, timeout) => {
-    const server = await startServer({ holds });
+    const server = await startServer({ others: [hostHolds(async () => holds)] });
     const client = await openRaw(Number(server.target.split(':').at(-1)));
     const acquire = holdsService.Acquire as unknown as { requestSerialize(request: object): Buffer };
     const message = (job: string): Buffer => {

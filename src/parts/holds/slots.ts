@@ -1,14 +1,15 @@
-import { NEVER_MS } from '../algorithms/limit.ts';
-import { StoreUnavailable } from '../backends/backend.ts';
-import { childKeys } from '../backends/key.ts';
-import { limitsInFlight } from '../holds/limits.ts';
-import type { Debit, LedgerEntry } from '../ledger/debit.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import { storeCall } from '../ledger/store-budget.ts';
-import { type Answer, combine, type Decider } from './decide.ts';
-import { type Door, InvalidRequest, type Plan, planRequest, type RateLimitRequest } from './plan.ts';
+import type { ServiceDecider } from '../../edge/grpc/side-service.ts';
+import { NEVER_MS } from '../../engine/algorithms/limit.ts';
+import { StoreUnavailable } from '../../engine/backends/backend.ts';
+import { childKeys } from '../../engine/backends/key.ts';
+import { type Answer, combine, type Decider } from '../../engine/decide/decide.ts';
+import { type Door, InvalidRequest, type Plan, planRequest, type RateLimitRequest } from '../../engine/decide/plan.ts';
+import { findUnmet } from '../../engine/decide/unmet.ts';
+import { limitsInFlight } from '../../engine/holds/limits.ts';
+import type { Debit, LedgerEntry } from '../../engine/ledger/debit.ts';
+import type { Ledger } from '../../engine/ledger/ledger.ts';
+import { storeCall } from '../../engine/ledger/store-budget.ts';
 import { SlotQueues } from './queues.ts';
-import { findUnmet } from './unmet.ts';
 
 /** The result of a request for slots. */
 export interface SlotAnswer {
@@ -42,13 +43,7 @@ export interface HoldsCaller extends TimedCaller {
   onGone(listener: () => void): void;
 }
 
-/** The dependencies of counting slots. */
-export interface SlotsDecider extends Omit<Decider, 'ledger'> {
-  readonly ledger: Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
-  readonly onWork: (units: number) => void;
-}
-
-export function createSlots(decider: SlotsDecider): Slots {
+export function createSlots(decider: ServiceDecider): Slots {
   const queues = new SlotQueues<SlotAnswer>();
   return {
     async acquire(request, maxDelayMs, caller) {
@@ -80,7 +75,7 @@ export function createSlots(decider: SlotsDecider): Slots {
 /** A plan that uses some limit. */
 type UsedPlan = Plan & { readonly debits: readonly Debit[] };
 
-const planSlots = (request: RateLimitRequest, decider: SlotsDecider, hits: 'asked' | 'returned'): UsedPlan =>
+const planSlots = (request: RateLimitRequest, decider: ServiceDecider, hits: 'asked' | 'returned'): UsedPlan =>
   planHeld(request, decider, { hits, uses: limitsInFlight, minHeldHits: 1, named: 'algorithm: in_flight' });
 
 /**
@@ -90,7 +85,7 @@ const planSlots = (request: RateLimitRequest, decider: SlotsDecider, hits: 'aske
  */
 export function planHeld(
   request: RateLimitRequest,
-  decider: SlotsDecider,
+  decider: ServiceDecider,
   { named, ...door }: Door & { readonly named: string },
 ): UsedPlan {
   const plan = planRequest(request, decider, { door, callerTimeoutMs: Number.POSITIVE_INFINITY });
@@ -103,7 +98,7 @@ export function planHeld(
  * Takes all that is planned, if the request as a whole is not refused, or nothing: what was taken before a refusal is
  * given back.
  */
-export async function takeAll(plan: Plan, decider: SlotsDecider, caller: TimedCaller): Promise<Answer> {
+export async function takeAll(plan: Plan, decider: ServiceDecider, caller: TimedCaller): Promise<Answer> {
   const { ledger, storeBudget } = decider;
   const spend = ledger.atomic === 'request' ? 'all_or_nothing' : 'each';
   const how = storeCall(spend, storeBudget, caller.timeLeftMs());
@@ -128,7 +123,7 @@ export function isRefused(
 }
 
 /** Releases slots that may have been taken, however little time the caller has left; if they are not, they expire. */
-async function giveBack(debits: readonly Debit[], { ledger, storeBudget }: SlotsDecider): Promise<void> {
+async function giveBack(debits: readonly Debit[], { ledger, storeBudget }: ServiceDecider): Promise<void> {
   const releases = debits.map((debit): Debit => ({ ...debit, kind: 'give_back' }));
   await ledger.debit(releases, { spend: 'each', timeoutMs: storeBudget(Infinity) });
 }
