@@ -2,6 +2,7 @@ import { adviceAnswers } from './advise/answers.ts';
 import { candidateAnswers } from './candidate/answers.ts';
 import { consoleAnswers } from './console/answers.ts';
 import { offenderAnswers } from './guard/answers.ts';
+import { holdPaths, holdShapes } from './holds/shapes.ts';
 import { notificationAnswers } from './notify/answers.ts';
 import { overrideAnswers } from './overrides/answers.ts';
 import { quotaAnswers } from './quotas/answers.ts';
@@ -29,4 +30,14 @@ export const partAnswers = {
   ...topAnswers,
   ...unmatchedAnswers,
   ...usageAnswers,
+};
+
+/** Operations for callers without gRPC. */
+export const partPaths = {
+  ...holdPaths,
+};
+
+/** Their shapes by the names of their types in generated clients. */
+export const partShapes = {
+  ...holdShapes,
 };

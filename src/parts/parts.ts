@@ -1,10 +1,8 @@
 import type { GrpcServerOptions } from '../edge/grpc/grpc-server.ts';
-import type { SideService } from '../edge/grpc/side-service.ts';
-import type { JsonOverload } from '../edge/http/api.ts';
+import type { Deciding } from '../edge/grpc/side-service.ts';
+import type { JsonOverload, OfferedService } from '../edge/http/api.ts';
 import type { Route } from '../edge/http/server.ts';
-import type { Extras, RlsService } from '../edge/rls/service.ts';
-import type { Reservations } from '../engine/decide/reservations.ts';
-import type { SlotsDecider } from '../engine/decide/slots.ts';
+import type { RlsService } from '../edge/rls/service.ts';
 import type { ReplicaSource, RuleBook, RuleBookOptions } from '../engine/rules/reload/book.ts';
 import type { GrpcServer } from '../h2/server.ts';
 import type { Logger } from '../operate/observe/log.ts';
@@ -14,6 +12,7 @@ import type { Settings } from '../settings/settings.ts';
 import { openCounterQuestions } from './counters/open.ts';
 import { openExplain } from './explain/open.ts';
 import { openEvidence } from './findings/open.ts';
+import { offerHolds } from './holds/offer.ts';
 import { offerKuadrant } from './kuadrant/offer.ts';
 import { offerReflection } from './reflection/offer.ts';
 import { Replicas } from './replicas/source.ts';
@@ -45,22 +44,14 @@ export const replicaSources: Parts<(context: ProcessContext) => ReplicaSource> =
   replicas: (context) => new Replicas(context),
 };
 
-/** What services decide with. */
-interface Deciding {
-  readonly decider: SlotsDecider;
-  readonly reservations: Reservations;
-  readonly extras: Extras;
-  /** The paths of the methods of all optional services. */
-  readonly offered: () => readonly string[];
-}
-
-/** Functions that offer gRPC services. */
-const services: Parts<(deciding: Deciding) => SideService> = {
+/** Functions that offer gRPC services, and pages with the same methods. */
+const services: Parts<(deciding: Deciding) => OfferedService> = {
+  holds: offerHolds,
   kuadrant: offerKuadrant,
   reflection: offerReflection,
 };
 
-export const offerServices = (deciding: Deciding): readonly SideService[] =>
+export const offerServices = (deciding: Deciding): readonly OfferedService[] =>
   Object.values(services).map((offer) => offer(deciding));
 
 /** Functions that load gRPC servers besides that of `h2/`, by their names in GRPC_TRANSPORT. */

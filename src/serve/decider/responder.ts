@@ -1,10 +1,9 @@
 import { monotonicMs } from '../../base/clock.ts';
 import type { GrpcServerOptions, OnCallFinished } from '../../edge/grpc/grpc-server.ts';
-import type { SideService } from '../../edge/grpc/side-service.ts';
+import type { OfferedService } from '../../edge/http/api.ts';
 import { openOverload } from '../../edge/overload/overload.ts';
 import { createCountLate } from '../../edge/rls/count-late.ts';
 import { Health } from '../../edge/rls/health.ts';
-import { createHoldsService } from '../../edge/rls/holds.ts';
 import {
   type Caller,
   createAnswerKnown,
@@ -18,8 +17,6 @@ import { createStopwatch } from '../../engine/backends/lateness.ts';
 import { awaitReady } from '../../engine/backends/within.ts';
 import { findCounter } from '../../engine/decide/counter-key.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
-import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
-import { createSlots } from '../../engine/decide/slots.ts';
 import { createAgent } from '../../operate/admin/agent.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
 import { undecidedBy } from '../../operate/observe/stats.ts';
@@ -75,13 +72,15 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
           );
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const onWork = overload.queue.spend;
-        const plain = { ...core.decider, ...(watch && { onBounded: watch.bounded }), onWork };
-        const reservations = noteCommits(createReservations(plain), watch);
-        const holds = createHoldsService(createSlots(plain), reservations);
-        const offered = () => others.flatMap(({ paths }) => paths);
-        const deciding = { decider: { ...watched, onWork }, reservations, extras, offered };
-        const others: readonly SideService[] = [...parts.offers, ...offerServices(deciding)];
-        const handlers = { service, overload, health, holds, others, wrapPages: parts.pages };
+        const deciding = {
+          decider: { ...watched, onWork },
+          plain: { ...core.decider, ...(watch && { onBounded: watch.bounded }), onWork },
+          onCommit: (domain: string) => watch?.committed(domain),
+          extras,
+          offered: () => others.flatMap(({ paths }) => paths),
+        };
+        const others: readonly OfferedService[] = [...parts.offers, ...offerServices(deciding)];
+        const handlers = { service, overload, health, others, wrapPages: parts.pages };
         return openCallerServers(settings, { core, ...handlers, onCallFinished, onConnectionError }, context);
       },
     };
@@ -122,15 +121,6 @@ async function warmWith(
   refusals?.clear();
   refusals?.resetCounts();
 }
-
-/** Notes commits, since callers may reserve by the Rate Limit Service and commit otherwise. */
-const noteCommits = ({ reserve, commit }: Reservations, watch: Watch | undefined): Reservations => ({
-  reserve,
-  commit(request, caller) {
-    watch?.committed(request.domain);
-    return commit(request, caller);
-  },
-});
 
 /** What is notified of requests. */
 interface Noted {
