@@ -1,6 +1,9 @@
 import { adviceAnswers } from './advise/answers.ts';
 import { candidateAnswers } from './candidate/answers.ts';
 import { consoleAnswers } from './console/answers.ts';
+import { counterAnswers } from './counters/answers.ts';
+import { explainAnswers } from './explain/answers.ts';
+import { findingAnswers } from './findings/answers.ts';
 import { offenderAnswers } from './guard/answers.ts';
 import { holdPaths, holdShapes } from './holds/shapes.ts';
 import { notificationAnswers } from './notify/answers.ts';
@@ -19,6 +22,9 @@ export const partAnswers = {
   ...adviceAnswers,
   ...candidateAnswers,
   ...consoleAnswers,
+  ...counterAnswers,
+  ...explainAnswers,
+  ...findingAnswers,
   ...offenderAnswers,
   ...notificationAnswers,
   ...overrideAnswers,

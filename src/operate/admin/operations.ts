@@ -3,7 +3,6 @@ import type { AuditLine } from '../answers/service.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { AdminOptions } from './options.ts';
 import { pageSize } from './parameters.ts';
-import { ruleTextOperations } from './rule-text-operations.ts';
 import type { Scope } from './scope.ts';
 import { sessionOperations } from './session-operations.ts';
 
@@ -18,7 +17,6 @@ export function adminOperations(options: AdminOptions, more: readonly ApiOperati
       answer: async () => (await import('./openapi.ts')).openApiDocument(operations, options.version),
     }),
     ...auditOperations(options),
-    ...ruleTextOperations(options),
     ...sessionOperations(options),
     ...more,
   ];

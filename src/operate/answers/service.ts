@@ -72,5 +72,4 @@ export const serviceAnswers = {
   'POST /api/v1/session': fields({ name: text, role, csrf: text }, { domains: listOf(text) }),
   'DELETE /api/v1/session': fields({}),
   'GET /api/v1/audit': fields({ changes: listOf(auditLine) }),
-  'GET /api/v1/overrides/preview': fields({ counters: whole, isAtLeast: flag, examples: listOf(text) }),
 };

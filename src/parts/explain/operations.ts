@@ -8,8 +8,9 @@ import type { AdminOptions } from '../../operate/admin/options.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { parseJson } from '../../operate/admin/schema.ts';
 import type { Scope } from '../../operate/admin/scope.ts';
-import type { Explanation } from '../../operate/answers/explain.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
+import type { Explanation } from '../lab/answers/explain.ts';
+import type { QuotasPart } from '../lab/quotas-part.ts';
 
 type Opened = Parameters<OpenOperatorPart>[2]['opened'];
 
@@ -43,9 +44,14 @@ async function explainRequest(body: Buffer, scope: Scope, options: AdminOptions,
   if (!first) throw new ApiProblem(503, 'no process that answers requests replied in time');
   const own = options.sourced.book.packed();
   const rules = { ...(own && { version: hashRules(own) }), source: options.sourced.description };
-  let explanation: Explanation = { ...first.reply, rules };
-  for (const { explained } of opened.values())
-    if (explained) explanation = await explained(explanation, request.domain);
+  const quotas = opened.get('quotas') as QuotasPart | undefined; // if the part is there
+  const descriptors = await Promise.all(
+    first.reply.descriptors.map(async (one) => {
+      const found = (await quotas?.quotasOf(request.domain, one.entries)) ?? [];
+      return found.length > 0 ? { ...one, quotas: found } : one;
+    }),
+  );
+  const explanation: Explanation = { ...first.reply, rules, descriptors };
   return options.settings.workers > 1 ? { ...explanation, workers: replies.map(ofWorker) } : explanation;
 }
 

@@ -10,8 +10,8 @@ import { InvalidJson } from '../../edge/wire/json-reader.ts';
 import type { WireRequest } from '../../edge/wire/wire.ts';
 import { createOfflineDecider } from '../../engine/decide/offline.ts';
 import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
-import type { CounterState } from '../../operate/answers/counters.ts';
-import type { ExplainedDescriptor, ExplainedLimit, Explanation } from '../../operate/answers/explain.ts';
+import type { CounterState } from '../lab/answers/counters.ts';
+import type { ExplainedDescriptor, ExplainedLimit, Explanation } from '../lab/answers/explain.ts';
 import { overrideText, placeText, renderQuota, renderSpared, usedAndLeft } from '../lab/texts.ts';
 import { explain } from './explain.ts';
 

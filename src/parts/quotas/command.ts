@@ -4,7 +4,7 @@ import { printAnswer } from '../../cli/commands/client.ts';
 import { shownEntries } from '../../cli/commands/for-terminal.ts';
 import type { Paint } from '../../cli/commands/paint.ts';
 import { DESCRIPTOR } from '../../edge/listing/descriptor-text.ts';
-import type { ProxyQuota } from '../../operate/answers/quotas.ts';
+import type { ProxyQuota } from '../lab/answers/quotas.ts';
 import { renderQuota } from '../lab/texts.ts';
 import type { QuotaReport } from './answers.ts';
 

@@ -4,7 +4,6 @@ import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { ApiOperation } from '../../operate/admin/api.ts';
 import type { AdminOptions, KnownFinding } from '../../operate/admin/options.ts';
 import type { View } from '../../operate/admin/scope.ts';
-import type { Explanation } from '../../operate/answers/explain.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { InstanceFacts } from '../../operate/observe/table.ts';
 import type { Gatherer } from '../../operate/status/gatherer.ts';
@@ -18,8 +17,6 @@ export interface OperatorPart extends Partial<Part> {
   readonly operations?: readonly ApiOperation[];
   /** Pages of the debug port besides the operations. */
   readonly pages?: ReadonlyMap<string, Route>;
-  /** Adds to the explanation of a request. */
-  readonly explained?: (explanation: Explanation, domain: string) => Promise<Explanation>;
   /** What metrics show of it. */
   readonly facts?: () => Promise<Partial<InstanceFacts>>;
   /** What needs attention. */

@@ -5,7 +5,7 @@ import { show } from '../../../src/cli/commands/client.ts';
 import { forTerminal } from '../../../src/cli/commands/for-terminal.ts';
 import type { Paint } from '../../../src/cli/commands/paint.ts';
 import { descriptorText, parseDescriptor } from '../../../src/edge/listing/descriptor-text.ts';
-import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
+import type { ExplainedLimit } from '../../../src/parts/lab/answers/explain.ts';
 import { renderCandidate, renderCandidateDiff } from '../../../src/parts/candidate/render-candidate.ts';
 import { renderCounters } from '../../../src/parts/counters/render.ts';
 import { renderExplanation } from '../../../src/parts/explain/render.ts';
