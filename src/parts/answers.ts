@@ -1,4 +1,5 @@
 import { adviceAnswers } from './advise/answers.ts';
+import { auditAnswers } from './audit/answers.ts';
 import { candidateAnswers } from './candidate/answers.ts';
 import { consoleAnswers } from './console/answers.ts';
 import { counterAnswers } from './counters/answers.ts';
@@ -20,6 +21,7 @@ import { usageAnswers } from './usage/answers.ts';
 /** The JSON of the operations of optional capabilities. */
 export const partAnswers = {
   ...adviceAnswers,
+  ...auditAnswers,
   ...candidateAnswers,
   ...consoleAnswers,
   ...counterAnswers,

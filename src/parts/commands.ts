@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
-import type { Surroundings } from '../cli/commands/admin.ts';
+import type { Surroundings } from '../cli/surroundings.ts';
 import { addAdviseCommand } from './advise/command.ts';
 import { addAskCommand } from './ask/command.ts';
+import { addAuditCommand } from './audit/command.ts';
 import { addCandidateCommands } from './candidate/command.ts';
 import { addCheckCommand } from './check/command.ts';
 import { addCompletionCommand } from './completion/command.ts';
@@ -35,6 +36,7 @@ export const commands: Parts<(program: Command, surroundings: Surroundings) => v
   refusals: addRefusalsCommand,
   overrides: addOverrideCommands,
   'rule-tests': addTestCommand,
+  audit: addAuditCommand,
   candidate: addCandidateCommands,
   record: addRecordCommand,
   quotas: addQuotasCommand,

@@ -1,5 +1,6 @@
 import type { OpenOperatorPart } from '../serve/control/part.ts';
 import { adviceOperations } from './advise/operations.ts';
+import { auditOperations } from './audit/operations.ts';
 import { candidateOperations } from './candidate/operations.ts';
 import { openConsole } from './console/open.ts';
 import { counterOperations } from './counters/operations.ts';
@@ -26,6 +27,7 @@ export const operatorParts: Parts<OpenOperatorPart> = {
   status: openStatus,
   unmatched: unmatchedOperations,
   top: topOperations,
+  audit: auditOperations,
   explain: explainOperations,
   counters: counterOperations,
   record: recordOperations,

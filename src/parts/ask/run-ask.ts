@@ -9,7 +9,6 @@ import {
 } from '@grpc/grpc-js';
 import type { Clock } from '../../base/clock.ts';
 import { printable, printableJson } from '../../base/printable.ts';
-import { CommandFailed } from '../../cli/commands/client.ts';
 import { InvalidDescriptor, parseDescriptor } from '../../edge/listing/descriptor-text.ts';
 import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
 import { shouldRateLimit } from '../../edge/rls/proto.ts';
@@ -25,6 +24,7 @@ import {
 import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
 import { systemCas } from '../../h2/identity/system-cas.ts';
 import { fromStruct } from '../../protobuf/struct.ts';
+import { CommandFailed } from '../lab/commands/client.ts';
 import { type FindResponse, findRules } from '../lab/rules-proto.ts';
 import { renderSpared } from '../lab/texts.ts';
 

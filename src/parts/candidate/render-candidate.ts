@@ -1,7 +1,7 @@
 import { present } from '../../base/group.ts';
 import { counted } from '../../base/texts.ts';
-import type { Paint } from '../../cli/commands/paint.ts';
 import type { Answers } from '../../operate/answers/all.ts';
+import type { Paint } from '../lab/commands/paint.ts';
 import type { CounterFates, RuleProblem, Tally, TriedCandidate, TriedKeys, TriedRule } from './answers.ts';
 
 /** Renders the candidate as text. */

@@ -1,8 +1,8 @@
 import { counted } from '../../base/texts.ts';
-import { shownEntries } from '../../cli/commands/for-terminal.ts';
-import { duration, type Paint } from '../../cli/commands/paint.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import type { CounterState, SharedChild } from '../lab/answers/counters.ts';
+import { shownEntries } from '../lab/commands/for-terminal.ts';
+import { duration, type Paint } from '../lab/commands/paint.ts';
 import { blockText, overrideText, usedAndLeft } from '../lab/texts.ts';
 import type { ChangedCounters, DescriptorCounters, ListedCounters } from './answers.ts';
 

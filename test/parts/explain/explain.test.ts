@@ -1,5 +1,4 @@
 import '../../helpers/realm.ts';
-import { paintFor } from '../../../src/cli/commands/paint.ts';
 import { toStatus } from '../../../src/edge/rls/service.ts';
 import { decodeRequest, encodeAnswer } from '../../../src/edge/wire/codec.ts';
 import { responseToJson } from '../../../src/edge/wire/json.ts';
@@ -14,6 +13,7 @@ import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { explain } from '../../../src/parts/explain/explain.ts';
 import { renderExplanation } from '../../../src/parts/explain/render.ts';
 import type { Explanation } from '../../../src/parts/lab/answers/explain.ts';
+import { paintFor } from '../../../src/parts/lab/commands/paint.ts';
 import { leasesWithin } from '../../../src/parts/leases/leases.ts';
 import { MemcachedBackend } from '../../../src/parts/memcached/backend.ts';
 import { openServers } from '../../../src/parts/memcached/servers.ts';
