@@ -1,4 +1,4 @@
-import { anyOf, fields, listOf, text, type ValueOf, whole } from '../../base/shape.ts';
+import { anyOf, fields, flag, listOf, text, type ValueOf, whole } from '../../base/shape.ts';
 import { shownOverride } from '../../edge/http/shapes.ts';
 import { algorithm, entries, placeFields } from '../../edge/listing/shapes.ts';
 import { counterState, holdFields, sharedChild, stateFields } from '../lab/answers/counters.ts';
@@ -41,6 +41,7 @@ const changedCounters = fields(
 export type ChangedCounters = ValueOf<typeof changedCounters>;
 
 export const counterAnswers = {
+  'GET /api/v1/overrides/preview': fields({ counters: whole, isAtLeast: flag, examples: listOf(text) }),
   'GET /api/v1/counters': anyOf(descriptorCounters, listedCounters),
   'POST /api/v1/counters/reset': changedCounters,
   'POST /api/v1/counters/grant': changedCounters,
