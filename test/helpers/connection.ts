@@ -1,5 +1,5 @@
 import type { Redis as Connection } from 'ioredis';
-import type { RedisAddress } from '../../src/engine/open/redis-address.ts';
+import type { RedisAddress } from '../../src/engine/open/options.ts';
 import { connect } from '../../src/parts/redis/connect.ts';
 import type { Redis } from './redis.ts';
 

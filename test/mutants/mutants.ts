@@ -313,7 +313,7 @@ const stores: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/breaker.ts',
+    file: 'src/parts/redis/breaker.ts',
     tests: ['test/engine/backends/breaker'],
     changes: [
       ['if (this.#timesOpened > 0 && !this.#isProbing) return;', ''],

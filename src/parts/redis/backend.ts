@@ -18,7 +18,6 @@ import {
   StoreUnavailable,
   type Unavailable,
 } from '../../engine/backends/backend.ts';
-import { type Breaker, Breakers } from '../../engine/backends/breaker.ts';
 import { failedSnapshot, forkFrom, type Snapshot } from '../../engine/backends/fork.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import { type Lateness, PUNCTUAL } from '../../engine/backends/lateness.ts';
@@ -27,6 +26,7 @@ import { within } from '../../engine/backends/within.ts';
 import { type Batch, type BatchRequest, encodeBatch } from './batch.ts';
 import { decodeBatch, readClock } from './batch-reply.ts';
 import { Batcher } from './batcher.ts';
+import { type Breaker, Breakers } from './breaker.ts';
 import { Pipeline, StoreCommand } from './commands.ts';
 import { isQuiet, masters, type RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
