@@ -6,9 +6,9 @@ const order = {
   'src/engine': 'lua algorithms holds backends ledger rules decide open',
   'src/engine/rules': 'read time match compile reload',
   'src/edge': 'listing wire rls overload grpc http',
-  'src/operate': 'answers sketches observe candidate admin status',
+  'src/operate': 'answers observe candidate admin status',
   'src/serve': 'parts link decider control supervisor',
-  'src/cli': 'process check commands',
+  'src/cli': 'process commands',
 };
 
 /** Optional capabilities: see `src/parts/parts.ts`. The core may import the files beside their folders. */

@@ -9,7 +9,7 @@ import { createReservations } from '../../../src/parts/holds/reservations.ts';
 import { createKuadrantLimits } from '../../../src/parts/kuadrant/limits.ts';
 import { hostKuadrant } from '../../../src/parts/kuadrant/offer.ts';
 import { createKuadrantService } from '../../../src/parts/kuadrant/service.ts';
-import { RedisBackend, RedisBackend } from '../../../src/parts/redis/backend.ts';
+import { RedisBackend } from '../../../src/parts/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { deciderOf } from '../../helpers/decider.ts';

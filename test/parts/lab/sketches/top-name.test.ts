@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { describeKey } from '../../../src/operate/admin/top-keys.ts';
-import { createTopName } from '../../../src/operate/sketches/top-name.ts';
+import { describeKey } from '../../../../src/parts/lab/sketches/rule-top.ts';
+import { createTopName } from '../../../../src/parts/lab/sketches/top-name.ts';
 
 test('a name can be read back, and a long one says that its end is missing', () => {
   const text = fc.string({ unit: 'binary', maxLength: 4 });

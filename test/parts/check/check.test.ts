@@ -2,8 +2,8 @@ import '../../helpers/realm.ts';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { check, lineReader } from '../../../src/cli/check/check.ts';
-import { formats } from '../../../src/cli/check/formats.ts';
+import { check, lineReader } from '../../../src/parts/check/check.ts';
+import { formats } from '../../../src/parts/check/formats.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'check-'));
 

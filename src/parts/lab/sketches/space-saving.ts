@@ -1,4 +1,4 @@
-import { inOnePiece } from '../../engine/backends/key.ts';
+import { inOnePiece } from '../../../engine/backends/key.ts';
 
 /** One of the most frequent names. */
 export interface TopEntry {

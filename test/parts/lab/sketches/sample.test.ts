@@ -1,7 +1,7 @@
-import '../../helpers/realm.ts';
-import { EXACT, SAMPLED, Sample } from '../../../src/operate/admin/sample.ts';
-import { WINDOW_SLOTS } from '../../../src/operate/sketches/rotating-top.ts';
-import { numbers } from '../../helpers/numbers.ts';
+import '../../../helpers/realm.ts';
+import { WINDOW_SLOTS } from '../../../../src/parts/lab/sketches/rotating-top.ts';
+import { EXACT, SAMPLED, Sample } from '../../../../src/parts/lab/sketches/sample.ts';
+import { numbers } from '../../../helpers/numbers.ts';
 
 const weights = (sample: Sample, count: number): readonly number[] =>
   Array.from({ length: count }, () => sample.weightOf(1));

@@ -1,6 +1,7 @@
 import { type Decider, decide } from '../../../src/engine/decide/decide.ts';
-import { describeKey, TopKeys, topKinds } from '../../../src/operate/admin/top-keys.ts';
-import type { TopKind } from '../../../src/operate/answers/views.ts';
+import { describeKey } from '../../../src/parts/lab/sketches/rule-top.ts';
+import { type TopKind, topKinds } from '../../../src/parts/lab/sketches/shapes.ts';
+import { TopKeys } from '../../../src/parts/top/top-keys.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 

@@ -2,17 +2,16 @@ import { NearestTexts } from '../../base/nearest.ts';
 import type { Stop } from '../../edge/listing/shapes.ts';
 import { findStop, type Search, search } from '../../edge/listing/stop.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
-import { type Entry, findNode, type MissReason, stopReasons } from '../../engine/rules/match/match.ts';
+import { type Entry, findNode, type MissReason } from '../../engine/rules/match/match.ts';
 import { missingText } from '../../engine/rules/match/required-keys.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { shown } from '../../engine/rules/read/problem.ts';
-import type { UnmatchedDescriptor } from '../answers/views.ts';
-import { ByteBudget, RotatingTop } from '../sketches/rotating-top.ts';
-import type { TopEntry, TopList } from '../sketches/space-saving.ts';
-import { createTopName } from '../sketches/top-name.ts';
-import { Sample } from './sample.ts';
-import { countBounds } from './sampling-error.ts';
-import { describeKey } from './top-keys.ts';
+import { ByteBudget, RotatingTop } from '../lab/sketches/rotating-top.ts';
+import { describeKey } from '../lab/sketches/rule-top.ts';
+import { Sample } from '../lab/sketches/sample.ts';
+import { countBounds } from '../lab/sketches/sampling-error.ts';
+import type { TopEntry, TopList } from '../lab/sketches/space-saving.ts';
+import { createTopName } from '../lab/sketches/top-name.ts';
+import type { UnmatchedDescriptor } from './answers.ts';
 
 /** The most descriptors kept for ten seconds, and the most memory for them. */
 const CAPACITY = 500;
@@ -91,16 +90,6 @@ const shortened = (entries: readonly Entry[]): readonly Entry[] =>
 
 /** The domain of an entry of the list. */
 export const domainOf = ({ key }: TopEntry): string => describeKey(key).entries[0]?.key ?? '';
-
-/** Why a descriptor met no rule, for clients that may not see its values. */
-export function whyWithoutValues(
-  { reason, level = 0 }: Pick<UnmatchedDescriptor, 'reason' | 'level'>,
-  entries: readonly Entry[],
-): string | undefined {
-  if (reason === undefined) return undefined;
-  const key = entries[level - 1]?.key;
-  return key === undefined ? stopReasons[reason] : `level ${level}, key '${shown(key)}': ${stopReasons[reason]}`;
-}
 
 const WINDOW_S = 60;
 

@@ -1,4 +1,4 @@
-import type { Entry } from '../../engine/rules/match/match.ts';
+import type { Entry } from '../../../engine/rules/match/match.ts';
 
 /** Maximum length of names; longer ones are cut. */
 const MAX_NAME_LENGTH = 4_096;

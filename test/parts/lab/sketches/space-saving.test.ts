@@ -1,11 +1,12 @@
-import '../../helpers/realm.ts';
-import { EXACT, SAMPLED, Sample } from '../../../src/operate/admin/sample.ts';
-import { describeTop, mergeRules, type RuleTop, SHARED_TABLE, TopKeys } from '../../../src/operate/admin/top-keys.ts';
-import { ByteBudget, RotatingTop, WINDOW_SLOTS } from '../../../src/operate/sketches/rotating-top.ts';
-import { mergeTop, SpaceSaving, type TopList } from '../../../src/operate/sketches/space-saving.ts';
-import { heapBytes } from '../../helpers/heap.ts';
-import { numbers, zipf } from '../../helpers/numbers.ts';
-import { ruleOf } from '../../helpers/rules.ts';
+import '../../../helpers/realm.ts';
+import { ByteBudget, RotatingTop, WINDOW_SLOTS } from '../../../../src/parts/lab/sketches/rotating-top.ts';
+import { describeTop, mergeRules, type RuleTop } from '../../../../src/parts/lab/sketches/rule-top.ts';
+import { EXACT, SAMPLED, Sample } from '../../../../src/parts/lab/sketches/sample.ts';
+import { mergeTop, SpaceSaving, type TopList } from '../../../../src/parts/lab/sketches/space-saving.ts';
+import { SHARED_TABLE, TopKeys } from '../../../../src/parts/top/top-keys.ts';
+import { heapBytes } from '../../../helpers/heap.ts';
+import { numbers, zipf } from '../../../helpers/numbers.ts';
+import { ruleOf } from '../../../helpers/rules.ts';
 
 const HITS = 200_000;
 const CAPACITY = 1_000;

@@ -1,5 +1,5 @@
-import type { ShownKey } from '../answers/views.ts';
-import type { TopList } from '../sketches/space-saving.ts';
+import type { ShownKey } from './shapes.ts';
+import type { TopList } from './space-saving.ts';
 
 /** The confidence of the bounds for sampled counts. */
 const CONFIDENCE = 0.999;

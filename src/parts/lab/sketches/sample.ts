@@ -1,4 +1,4 @@
-import { WINDOW_SLOTS } from '../sketches/rotating-top.ts';
+import { WINDOW_SLOTS } from './rotating-top.ts';
 
 /** The requests counted in each ten seconds before any is skipped. */
 export const EXACT = 20_000;

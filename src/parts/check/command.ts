@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
-import { version } from '../process/process.ts';
-import { list, type Surroundings } from './admin.ts';
+import { list, type Surroundings } from '../../cli/commands/admin.ts';
+import { version } from '../../cli/process/process.ts';
 
 /** Adds the command that checks rule files. */
 export function addCheckCommand(program: Command, surroundings: Surroundings): void {
@@ -55,8 +55,8 @@ async function checkRules(
   { format, ...options }: CheckFlags,
   { env, cwd, print, fail, exitWith }: Surroundings,
 ): Promise<void> {
-  const { check, lineReader } = await import('../check/check.ts');
-  const { formats, summarize } = await import('../check/formats.ts');
+  const { check, lineReader } = await import('./check.ts');
+  const { formats, summarize } = await import('./formats.ts');
   const stdin = paths.includes('-') ? readFileSync(0, 'utf8') : undefined;
   const checked = await check(paths, env, { ...options, stdin });
   const printed = formats[format](checked, { version, lineOf: lineReader(stdin), cwd });
