@@ -399,7 +399,7 @@ const ledger: readonly Mutants[] = [
 const decisions: readonly Mutants[] = [
   {
     file: 'src/engine/decide/decide.ts',
-    tests: [decide, 'test/engine/decide/waiting', 'test/engine/decide/deadlines'],
+    tests: [decide, 'test/parts/holds/waiting', 'test/parts/holds/deadlines'],
     changes: [
       ['quotas > 0 && overQuotas === quotas', 'overQuotas > 0'],
       ['if (!policy.shadow) delayMs =', 'delayMs ='],
@@ -408,8 +408,8 @@ const decisions: readonly Mutants[] = [
   {
     file: 'src/engine/decide/plan.ts',
     tests: [
-      ...[decide, 'test/engine/decide/waiting', 'test/engine/decide/plan', 'test/engine/decide/unmet'],
-      ...['test/engine/decide/slots', 'test/engine/decide/reservations', 'test/parts/kuadrant/kuadrant'],
+      ...[decide, 'test/parts/holds/waiting', 'test/engine/decide/plan', 'test/engine/decide/unmet'],
+      ...['test/parts/holds/slots', 'test/parts/holds/reservations', 'test/parts/kuadrant/kuadrant'],
     ],
     changes: [
       ['!policy.shadow && !planner.shadowMode &&', '!planner.shadowMode &&'],
@@ -441,8 +441,8 @@ const decisions: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/decide/slots.ts',
-    tests: ['test/engine/decide/plan', 'test/engine/decide/slots'],
+    file: 'src/parts/holds/slots.ts',
+    tests: ['test/engine/decide/plan', 'test/parts/holds/slots'],
     changes: [["if (answer.overallCode === 'OVER_LIMIT')", "if (ledger.atomic === 'counter')"]],
   },
   {
@@ -482,8 +482,8 @@ const decisions: readonly Mutants[] = [
     changes: [['own.uncharged = []; // concurrent repetitions do not charge these', '']],
   },
   {
-    file: 'src/engine/decide/queues.ts',
-    tests: ['test/engine/decide/slots'],
+    file: 'src/parts/holds/queues.ts',
+    tests: ['test/parts/holds/slots'],
     changes: [["if (waiter.outcome === 'not_taken' && isTaken) await turn.drop();\n      else if", 'if']],
   },
   {

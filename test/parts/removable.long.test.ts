@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { startWeir } from '../helpers/weir.ts';
 
 const PROJECT = join(__dirname, '../..');
@@ -85,6 +86,22 @@ const unopened: Readonly<Record<string, readonly [settings: Readonly<Record<stri
   ],
 };
 
+/** A method, by its part, which nobody offers without the part. */
+const unimplemented: Readonly<Record<string, string>> = {
+  holds: '/weir.v1.Holds/Acquire',
+  kuadrant: '/kuadrant.service.ratelimit.v1.RateLimitService/Reserve',
+};
+
+async function expectUnimplemented(method: string, grpcPort: number): Promise<void> {
+  const client = new Client(`127.0.0.1:${grpcPort}`, credentials.createInsecure());
+  const asIs = (bytes: Buffer): Buffer => bytes;
+  const failure = await new Promise<ServiceError | null>((done) => {
+    client.makeUnaryRequest(method, asIs, asIs, Buffer.alloc(0), (error) => done(error));
+  });
+  client.close();
+  expect(failure).toMatchObject({ code: status.UNIMPLEMENTED });
+}
+
 test.each(parts)('the service compiles, starts, decides and serves operators without the part %s', async (name) => {
   for (const one of [name, ...extending(name)]) takeOut(one);
   run('tsc', '-p', 'without.json');
@@ -103,7 +120,9 @@ test.each(parts)('the service compiles, starts, decides and serves operators wit
     expect([(await ask()).status, (await ask()).status]).toEqual([200, 429]);
     const pages = ['/metrics', '/api/v1/status', '/api/v1/openapi.json'];
     const answers = await Promise.all(pages.map((page) => fetch(`http://127.0.0.1:${weir.debugPort}${page}`)));
-    expect(answers.map(({ status }) => status)).toEqual(pages.map(() => 200));
+    expect(answers.map((answer) => answer.status)).toEqual(pages.map(() => 200));
+    const method = unimplemented[name];
+    if (method !== undefined) await expectUnimplemented(method, weir.grpcPort);
   } finally {
     await weir.stop();
   }
