@@ -193,14 +193,14 @@ export class RedisBackend implements Backend {
     const refusal = this.#isUsable() ? this.#findBreaker(slot).refusal : this.#lastError;
     if (refusal !== undefined) return failed(refusal);
     const commands = new Pipeline();
-    addReads(commands, counters);
+    const reads = addReads(commands, counters);
     const isTold = this.limitation() === undefined;
     if (isTold) commands.add('TIME');
     const reply = await within(timeoutMs, this.#sendPlain(commands, slot));
     if ('reason' in reply) return failed(describeError(reply.reason));
     const isOnClock = this.#options.replay;
     const nowMs = isTold ? readTime(reply.value.at(-1)) : this.#nodeTime(slot);
-    const snapshot = snapshotFrom(reply.value, counters, { nowMs, isOnClock });
+    const snapshot = snapshotFrom(reply.value, reads, { nowMs, isOnClock });
     return { ...snapshot, nowMs: isOnClock || counters.some(({ shared }) => shared) ? ownNowMs : nowMs };
   }
 

@@ -144,9 +144,7 @@ function hurryReconnects(connection: RedisConnection, connectTimeoutMs: number):
 /** Up to a tenth more, so that a fleet does not connect simultaneously. */
 const withJitter = (ms: number): number => ms + Math.floor(Math.random() * ms * 0.1);
 
-type RetryStrategy = (attempt: number) => number;
-
-function open(options: ConnectOptions, retryStrategy: RetryStrategy): RedisConnection {
+function open(options: ConnectOptions, retryStrategy: (attempt: number) => number): RedisConnection {
   const { address } = options;
   const common = commonOptions(options);
   const own = { ...common, enableOfflineQueue: false, retryStrategy };
