@@ -313,8 +313,8 @@ const stores: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/breaker.ts',
-    tests: ['test/engine/backends/breaker'],
+    file: 'src/parts/redis/breaker.ts',
+    tests: ['test/parts/redis/breaker'],
     changes: [
       ['if (this.#timesOpened > 0 && !this.#isProbing) return;', ''],
       ['Math.min(FIRST_OPEN_MS * 2 ** this.#timesOpened, LONGEST_OPEN_MS)', 'FIRST_OPEN_MS * 2 ** this.#timesOpened'],
