@@ -4,7 +4,7 @@ import { createCounterKeys } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
 import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
 import type { InFlightLimit } from '../../src/engine/holds/in-flight.ts';
-import type { ReservationLimit } from '../../src/engine/holds/reservation.ts';
+import type { ReservationLimit } from '../../src/parts/reservations/reservation.ts';
 import { openReady } from '../../test/helpers/connection.ts';
 import { heldBy, operationOf } from '../../test/helpers/operations.ts';
 import { startRedis } from '../../test/helpers/redis.ts';

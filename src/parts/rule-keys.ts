@@ -1,5 +1,6 @@
 import { adapt, adaptBlock } from './adaptive/keys.ts';
 import { penaltyBlock, penaltyKey } from './penalty/keys.ts';
+import { reserve, reserveBlock } from './reservations/keys.ts';
 import { sites, sitesBlock } from './sites/keys.ts';
 
 /** Keys of `rate_limit`. */
@@ -7,6 +8,7 @@ export const otherKeys = {
   adapt,
   sites,
   penalty: penaltyKey,
+  reserve,
 } as const;
 
 /** The blocks that they hold. */
@@ -14,4 +16,5 @@ export const otherBlocks = {
   adapt: adaptBlock,
   sites: sitesBlock,
   penalty: penaltyBlock,
+  reserve: reserveBlock,
 } as const;

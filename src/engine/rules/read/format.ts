@@ -7,7 +7,6 @@ import { MONEY, UNIT_COST } from '../../algorithms/money.ts';
 import { parts } from '../../algorithms/sliding-window-buckets.ts';
 import { roundings } from '../../algorithms/sliding-window-counter.ts';
 import { algorithmsWith, canOwe, type NamedAlgorithm, namedAlgorithms } from '../../holds/limits.ts';
-import { lapses, overruns } from '../../holds/reservation.ts';
 
 const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
 
@@ -178,13 +177,6 @@ const rateLimit = {
       'in_flight: time after which an unreleased slot is freed; must exceed the duration of any request: 30s, 5m; at most 1d',
   },
   ...otherKeys,
-  reserve: {
-    type: 'block',
-    of: 'reserve',
-    goesWith: rateNames.filter(canOwe),
-    meaning:
-      'hits are reserved when a request begins, and charged when its use is known; requires an id (not_counted: hold)',
-  },
   share: {
     type: 'block',
     of: 'share',
@@ -361,32 +353,6 @@ export const format = {
     },
   },
   rate_limit: rateLimit,
-  reserve: {
-    ttl: {
-      type: 'text',
-      required: true,
-      pattern: DURATION,
-      meaning:
-        'time after which an uncommitted reservation lapses; must exceed the duration of any request: 60s, 5m; at most 1d',
-    },
-    on_overrun: {
-      type: 'text',
-      choices: overruns,
-      meaning: 'what happens to hits beyond the reservation: debt (the default) charges them, clip does not',
-    },
-    on_lapse: {
-      type: 'text',
-      choices: lapses,
-      meaning:
-        'what happens to a reservation that is not committed within its ttl: charge (the default) keeps it as used, until a late commit corrects it; free releases it',
-    },
-    estimate: {
-      type: 'text',
-      pattern: `^([1-9][0-9]*|p95)$|${MONEY}`,
-      meaning:
-        'minimum reservation: a number of hits (of a budget: 0.05 USD), or p95 (95 % of the last requests of the counter used at most this much); absent: the hits of the request',
-    },
-  },
   share: {
     by: {
       type: 'text',
@@ -569,6 +535,8 @@ interface FieldFacts {
   readonly divides?: true;
   /** Refusals begin a block, which no process can count by itself. */
   readonly blocks?: true;
+  /** Hits are reserved before their number is known, and have ids. */
+  readonly reserves?: true;
 }
 
 /** Bounds of a count's value, or of a list's length. */
@@ -590,3 +558,6 @@ export const dividing = limitKeysWith(({ divides }) => divides === true);
 
 /** Those whose refusals begin a block. */
 export const blocking = limitKeysWith(({ blocks }) => blocks === true);
+
+/** Those that have hits reserved first. */
+export const reserving = limitKeysWith(({ reserves }) => reserves === true);

@@ -4,7 +4,7 @@ import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
-import { PendingCommits } from '../../../src/engine/ledger/pending-commits.ts';
+import { KeptCommits } from '../../../src/parts/reservations/pending-commits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { type ManualTimers, manualTimers, settlingLedger } from '../../helpers/ledger.ts';
 import { fixedWindowOf, reservationOf } from '../../helpers/limits.ts';
@@ -162,7 +162,7 @@ test('the end of the process sends the remaining commits, if the store is up', a
 
 test('commits without room are counted as lost, and sent ones make room', async () => {
   let isAway = true;
-  const commits = new PendingCommits({
+  const commits = new KeptCommits({
     monotonicMs: clock,
     maxBytes: 5_000,
     run: (sent) => (isAway ? sent.map(() => unavailable) : inner.run(sent, each)),
@@ -183,7 +183,7 @@ test('commits without room are counted as lost, and sent ones make room', async 
 });
 
 test('commits for a node that stays down do not delay others', async () => {
-  const commits = new PendingCommits({
+  const commits = new KeptCommits({
     monotonicMs: clock,
     run: (sent) => sent.map((one) => (one.key.startsWith('away') ? unavailable : OK)),
   });
