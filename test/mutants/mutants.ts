@@ -519,8 +519,8 @@ const rules: readonly Mutants[] = [
     changes: [['? (this.#ended[fallback] ?? NONE) : state', '? NONE : state']],
   },
   {
-    file: 'src/engine/rules/compile/limit-over-time.ts',
-    tests: ['test/engine/rules/schedule', 'test/engine/rules/time/active-times'],
+    file: 'src/parts/schedules/schedules.ts',
+    tests: ['test/parts/schedules/schedule', 'test/parts/schedules/active-times'],
     changes: [
       ['nowMs >= this.#untilMs || nowMs < this.#fromMs', 'nowMs >= this.#untilMs'],
       ['fullCapacity(next.limit) > fullCapacity(current.limit)', 'false'],

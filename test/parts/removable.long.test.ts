@@ -68,6 +68,7 @@ function run(command: string, ...args: readonly string[]): void {
 const refused: Readonly<Record<string, readonly [key: string, message: string]>> = {
   'fair-shares': ['share: { by: user }', 'share requires the part fair-shares'],
   reservations: ['reserve: { ttl: 1m }', "unknown key 'reserve'"],
+  schedules: ['active: { days: mon }', "unknown key 'active'"],
 };
 
 function expectRefused(key: string, message: string): void {

@@ -1,5 +1,5 @@
 import type { Block } from '../read/block.ts';
-import { reserving } from '../read/format.ts';
+import { reserving, timed } from '../read/format.ts';
 
 type LimitValues = Block<'rate_limit'>['values'];
 
@@ -13,9 +13,7 @@ export function findExcluded(values: LimitValues): keyof LimitValues | undefined
     charge: (values.charge ?? 'accepted') === 'accepted',
     consistency: (values.consistency ?? 'strict') === 'strict',
     max_delay: values.max_delay === undefined,
-    ...Object.fromEntries(reserving.map((key) => [key, values[key] === undefined])),
-    active: values.active === undefined,
-    schedule: values.schedule === undefined,
+    ...Object.fromEntries([...reserving, ...timed].map((key) => [key, values[key] === undefined])),
     on_change: (values.on_change ?? 'keep') === 'keep',
     on_store_failure: values.on_store_failure !== 'local',
   };
