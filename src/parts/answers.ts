@@ -9,6 +9,8 @@ import { quotaAnswers } from './quotas/answers.ts';
 import { recordAnswers } from './record/answers.ts';
 import { refusalAnswers } from './refusals/answers.ts';
 import { siteAnswers } from './sites/answers.ts';
+import { topAnswers } from './top/answers.ts';
+import { unmatchedAnswers } from './unmatched/answers.ts';
 import { usageAnswers } from './usage/answers.ts';
 
 /** The JSON of the operations of optional capabilities. */
@@ -23,6 +25,8 @@ export const partAnswers = {
   ...recordAnswers,
   ...refusalAnswers,
   ...siteAnswers,
+  ...topAnswers,
+  ...unmatchedAnswers,
   ...usageAnswers,
 };
 

@@ -16,6 +16,7 @@ import { offerHolds } from './holds/offer.ts';
 import { offerKuadrant } from './kuadrant/offer.ts';
 import { offerReflection } from './reflection/offer.ts';
 import { Replicas } from './replicas/source.ts';
+import { openUnmatched } from './unmatched/open.ts';
 import { discoveredRules } from './xds/source.ts';
 
 // Optional capabilities, each in a folder beside this file. The core imports the files beside these folders, and nothing
@@ -82,6 +83,9 @@ export const deciderParts: Parts<(settings: Settings) => Promise<OpenDeciderPart
   notify: async ({ notify }) => (notify ? (await import('./notify/open.ts')).openCrossings : undefined),
   explain: async () => openExplain,
   counters: async () => openCounterQuestions,
+  unmatched: async () => openUnmatched,
+  top: async ({ agent: { topKeysBytes } }) =>
+    topKeysBytes > 0 ? (await import('./top/open.ts')).openTop(topKeysBytes) : undefined,
   refusals: async ({ agent: { refusals } }) =>
     refusals > 0 ? (await import('./refusals/open.ts')).openRefusals(refusals) : undefined,
   profile: async ({ admin }) => (admin.tokens ? (await import('./profile/open.ts')).openProfiles : undefined),

@@ -79,6 +79,15 @@ function expectRefused(key: string, message: string): void {
   expect([status, `${stdout}${stderr}`]).toEqual([1, expect.stringContaining(message)]);
 }
 
+/** Settings that name a store, by its part, and what the service says of them without the part. */
+const unopened: Readonly<Record<string, readonly [settings: Readonly<Record<string, string>>, message: string]>> = {
+  redis: [{ REDIS_URL: '127.0.0.1:6379' }, 'REDIS_URL: cannot be used: this build has no client for Redis'],
+  memcached: [
+    { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: '127.0.0.1:11211' },
+    'MEMCACHE_HOST_PORT: cannot be used: this build has no client for memcached',
+  ],
+};
+
 /** A method, by its part, which nobody offers without the part. */
 const unimplemented: Readonly<Record<string, string>> = {
   holds: '/weir.v1.Holds/Acquire',
@@ -105,7 +114,8 @@ test.each(parts)('the service compiles, starts, decides and serves operators wit
     join(rules, 'demo.yaml'),
     'domain: demo\ndescriptors: [{ key: user, rate_limit: { unit: day, requests_per_unit: 1 } }]\n',
   );
-  const weir = await startWeir({ RULES_PATH: rules }, { main: join(copy, 'dist/main.js') });
+  const main = join(copy, 'dist/main.js');
+  const weir = await startWeir({ RULES_PATH: rules }, { main });
   try {
     const body = JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] });
     const ask = () => fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body });
@@ -120,4 +130,6 @@ test.each(parts)('the service compiles, starts, decides and serves operators wit
   }
   const [key, message] = refused[name] ?? [];
   if (key !== undefined && message !== undefined) expectRefused(key, message);
+  const [settings, reason] = unopened[name] ?? [];
+  if (settings) await expect(startWeir({ RULES_PATH: rules, ...settings }, { main })).rejects.toThrow(reason);
 });

@@ -1,3 +1,4 @@
+import { take } from '../../base/slices.ts';
 import type { Replies } from '../../engine/backends/backend.ts';
 import { type CounterKey, inOnePiece } from '../../engine/backends/key.ts';
 import { within } from '../../engine/backends/within.ts';
@@ -83,10 +84,12 @@ export class KeptCommits implements PendingCommits {
   }
 
   async #sendAll(): Promise<void> {
-    for (;;) {
-      this.#expire();
-      const slice = [...this.#line].slice(0, SLICE);
-      if (slice.length === 0) return;
+    this.#expire(this.#line);
+    while (this.#line.size > 0) {
+      const first = [...take(SLICE, this.#line)];
+      this.#expire(first);
+      const slice = first.filter((commit) => this.#line.has(commit));
+      if (slice.length === 0) continue;
       const replies = await this.#options.run(
         slice.map(({ debit }) => debit),
         { spend: 'each', timeoutMs: TIMEOUT_MS },
@@ -107,9 +110,9 @@ export class KeptCommits implements PendingCommits {
     }
   }
 
-  #expire(): void {
+  #expire(commits: Iterable<PendingCommit>): void {
     const nowMs = this.#options.monotonicMs();
-    for (const commit of this.#line) {
+    for (const commit of commits) {
       if (commit.untilMs > nowMs) continue;
       this.#remove(commit);
       this.#dropped++;

@@ -9,7 +9,7 @@ import type {
   ScheduleEntry,
 } from '../../engine/rules/match/tree.ts';
 import type { Block } from '../../engine/rules/read/block.ts';
-import type { Problems } from '../../engine/rules/read/problem.ts';
+import { Problems } from '../../engine/rules/read/problem.ts';
 import { readActive } from './active-times.ts';
 
 type LimitBlock = Block<'rate_limit'>;
@@ -44,11 +44,9 @@ function buildScheduled(
   problems: Problems,
 ): LimitAtTimes | undefined {
   const { active: times, unlimited, ...numbers } = entry.values;
-  if (!times) {
-    if (entry.invalid.has('active')) return undefined;
-    return problems.error(entry.place('active'), 'an entry of schedule requires active: when it applies');
-  }
-  const active = readActive(times, problems);
+  if (!times && !entry.invalid.has('active'))
+    problems.error(entry.place('active'), 'an entry of schedule requires active: when it applies');
+  const active = times && readActive(times, problems);
   if (unlimited) {
     const [key] = Object.keys(numbers);
     if (key !== undefined)
@@ -58,9 +56,12 @@ function buildScheduled(
       );
     return active && { active, limit: undefined };
   }
-  if (!own) return undefined; // the limit below it is invalid
+  if (block.values.unlimited) return undefined; // reported already
   const { active: _, schedule: __, ...values } = block.values;
-  const limit = build(laidLimit({ ...block, values }, { ...entry, values: numbers }));
+  const found = new Problems();
+  const limit = build(laidLimit({ ...block, values }, { ...entry, values: numbers }), found);
+  const { path } = entry.place();
+  problems.add(found.all.filter((one) => own || one.path.startsWith(path))); // else reported already
   return active && limit && { active, limit: { ...limit, times: { of, active } } };
 }
 

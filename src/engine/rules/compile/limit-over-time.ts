@@ -24,8 +24,8 @@ export function buildLimits(
 ): NodeLimits {
   const built = blocks.flatMap((block, at) => {
     const modes = modesOf(block);
-    const build = (one: LimitBlock): RuleLimit | undefined => buildLimit(one, modes, problems);
-    const own = build(block);
+    const build = (one: LimitBlock, found: Problems): RuleLimit | undefined => buildLimit(one, modes, found);
+    const own = build(block, problems);
     const limits = timing ? timing.read(block, { of: at, own, build }, problems) : own && [{ limit: own }];
     return limits ? [limits] : [];
   });

@@ -9,7 +9,7 @@ export interface TimedLimit {
   /** The limit of the block without regard to times; undefined if that is invalid. */
   readonly own: RuleLimit | undefined;
   /** Builds another limit of the same node. */
-  readonly build: (block: Block<'rate_limit'>) => RuleLimit | undefined;
+  readonly build: (block: Block<'rate_limit'>, problems: Problems) => RuleLimit | undefined;
 }
 
 /** Reads when limits apply, and decides which do. */
