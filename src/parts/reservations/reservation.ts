@@ -1,12 +1,20 @@
-import { type Rate, type RateLimit, rateFor, rateNames, rates } from '../algorithms/index.ts';
-import { type AnyLimit, type Charge, MAX_COUNT, peekedHits, type State, type Step } from '../algorithms/limit.ts';
-import { showCount } from '../algorithms/money.ts';
-import { type Opened, steppedOpen } from '../algorithms/stepped.ts';
-import { compiled } from '../lua/compiled.ts';
-import { ANONYMOUS, type Claim } from './claim.ts';
-import { type Counting, peek } from './counting.ts';
-import { type HoldList, insertHold, removeHold, searchHold } from './hold-list.ts';
-import { reservationEvents } from './reports.ts';
+import { type Rate, type RateLimit, rateFor, rateNames, rates } from '../../engine/algorithms/index.ts';
+import {
+  type AnyLimit,
+  type Charge,
+  MAX_COUNT,
+  peekedHits,
+  type State,
+  type Step,
+} from '../../engine/algorithms/limit.ts';
+import { showCount } from '../../engine/algorithms/money.ts';
+import { type Opened, steppedOpen } from '../../engine/algorithms/stepped.ts';
+import { ANONYMOUS, type Claim } from '../../engine/holds/claim.ts';
+import { type Counting, peek } from '../../engine/holds/counting.ts';
+import { type HoldList, insertHold, removeHold, searchHold } from '../../engine/holds/hold-list.ts';
+import { reservationEvents } from '../../engine/holds/reports.ts';
+import type { Reserving } from '../../engine/holds/reserving.ts';
+import { compiled } from '../../engine/lua/compiled.ts';
 import { describeReservation, endsTogether, OWN_NUMBERS } from './reservation-report.ts';
 
 /** How rules treat hits beyond those reserved: they are charged, or not. */
@@ -16,16 +24,9 @@ export const overruns = ['debt', 'clip'] as const;
 export const lapses = ['charge', 'free'] as const;
 
 /** A limit whose hits are reserved first, and charged when the number used is known. */
-export interface ReservationLimit extends AnyLimit {
+export interface ReservationLimit extends AnyLimit, Reserving {
   readonly algorithm: 'reservation';
-  /** The limit that counts charged hits. */
-  readonly inner: RateLimit;
-  /** A reservation that is not committed lapses after this time. */
-  readonly ttlMs: number;
   readonly onOverrun: (typeof overruns)[number];
-  readonly onLapse: (typeof lapses)[number];
-  /** The minimum reserved: a fixed number of hits, or the 95th percentile of the counter's recent requests. */
-  readonly estimate?: number | 'p95' | undefined;
 }
 
 /** Maximum number of requests that a counter holds: those with a reservation, then the most recently settled ones. */
