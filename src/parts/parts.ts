@@ -11,6 +11,7 @@ import type { ProcessContext } from '../serve/parts/process-context.ts';
 import type { Settings } from '../settings/settings.ts';
 import { openCounterQuestions } from './counters/open.ts';
 import { openExplain } from './explain/open.ts';
+import { offerFind } from './find/offer.ts';
 import { openEvidence } from './findings/open.ts';
 import { offerHolds } from './holds/offer.ts';
 import { offerKuadrant } from './kuadrant/offer.ts';
@@ -48,6 +49,7 @@ export const replicaSources: Parts<(context: ProcessContext) => ReplicaSource> =
 /** Functions that offer gRPC services, and pages with the same methods. */
 const services: Parts<(deciding: Deciding) => OfferedService> = {
   holds: offerHolds,
+  find: offerFind,
   kuadrant: offerKuadrant,
   reflection: offerReflection,
 };

@@ -120,7 +120,7 @@ test.each(parts)('the service compiles, starts, decides and serves operators wit
     const body = JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] });
     const ask = () => fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body });
     expect([(await ask()).status, (await ask()).status]).toEqual([200, 429]);
-    const pages = ['/metrics', '/api/v1/status', '/api/v1/openapi.json'];
+    const pages = ['/metrics', '/rlconfig', '/api/v1/openapi.json'];
     const answers = await Promise.all(pages.map((page) => fetch(`http://127.0.0.1:${weir.debugPort}${page}`)));
     expect(answers.map((answer) => answer.status)).toEqual(pages.map(() => 200));
     const method = unimplemented[name];

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
-import { printableJson } from '../../base/printable.ts';
-import { InvalidDescriptor } from '../../edge/listing/descriptor-text.ts';
-import { readLocalToken } from '../../operate/admin/local-token.ts';
-import type { Answers } from '../../operate/answers/all.ts';
+import { printableJson } from '../../../base/printable.ts';
+import { InvalidDescriptor } from '../../../edge/listing/descriptor-text.ts';
+import { readLocalToken } from '../../../operate/admin/local-token.ts';
+import type { Answers } from '../../../operate/answers/all.ts';
 import { forTerminal } from './for-terminal.ts';
 import { type Paint, paintFor } from './paint.ts';
 

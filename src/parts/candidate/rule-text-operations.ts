@@ -2,13 +2,13 @@ import { readFile, stat } from 'node:fs/promises';
 import { fields } from '../../base/shape.ts';
 import { listedRules } from '../../engine/rules/match/tree.ts';
 import { countProblems, type Problem } from '../../engine/rules/read/problem.ts';
-import type { Answers } from '../answers/all.ts';
-import type { RuleProblems } from '../answers/rules.ts';
-import { POSTED_NAME } from '../candidate/book.ts';
-import { type ApiOperation, operation } from './api.ts';
-import type { AdminOptions } from './options.ts';
-import { domain } from './parameters.ts';
-import { ApiProblem } from './problem.ts';
+import { type ApiOperation, operation } from '../../operate/admin/api.ts';
+import type { AdminOptions } from '../../operate/admin/options.ts';
+import { domain } from '../../operate/admin/parameters.ts';
+import { ApiProblem } from '../../operate/admin/problem.ts';
+import type { Answers } from '../../operate/answers/all.ts';
+import { POSTED_NAME } from '../../operate/candidate/book.ts';
+import type { RuleProblems } from './answers.ts';
 
 /** The largest file that is sent: files are sent whole. */
 const MAX_FILE_BYTES = 1024 * 1024;

@@ -1,19 +1,19 @@
-import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import type { OverlayFile } from '../../engine/rules/read/overlaid.ts';
-import { formatProblem, type Problem } from '../../engine/rules/read/problem.ts';
-import { loadSource } from '../../engine/rules/reload/book.ts';
-import { plainPath } from '../../engine/rules/reload/files.ts';
-import { type LoadedRules, loadRules } from '../../engine/rules/reload/load.ts';
-import { readOverlayFiles } from '../../engine/rules/reload/overlay-files.ts';
-import type { Environment } from '../../settings/near-misses.ts';
-import type { Settings } from '../../settings/settings.ts';
+import type { RuleTree } from '../../../engine/rules/match/tree.ts';
+import type { OverlayFile } from '../../../engine/rules/read/overlaid.ts';
+import { formatProblem, type Problem } from '../../../engine/rules/read/problem.ts';
+import { loadSource } from '../../../engine/rules/reload/book.ts';
+import { plainPath } from '../../../engine/rules/reload/files.ts';
+import { type LoadedRules, loadRules } from '../../../engine/rules/reload/load.ts';
+import { readOverlayFiles } from '../../../engine/rules/reload/overlay-files.ts';
+import type { Environment } from '../../../settings/near-misses.ts';
+import type { Settings } from '../../../settings/settings.ts';
 import { CommandFailed } from './client.ts';
 
 /** @throws CommandFailed if the settings are invalid */
 export async function loadSettings(env: Environment): Promise<Settings> {
   const [{ readSettings }, { InvalidSettings }] = await Promise.all([
-    import('../../settings/settings.ts'),
-    import('../../settings/values.ts'),
+    import('../../../settings/settings.ts'),
+    import('../../../settings/values.ts'),
   ]);
   return readSettings(env).catch((error: unknown) => {
     throw error instanceof InvalidSettings ? new CommandFailed(error.message) : error;

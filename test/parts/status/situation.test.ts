@@ -1,14 +1,9 @@
 import '../../helpers/realm.ts';
-import type { StatusFinding } from '../../../src/operate/answers/status.ts';
-import {
-  type Incident,
-  Incidents,
-  type KeptIncident,
-  type Outcomes,
-  offeredOf,
-} from '../../../src/operate/status/incidents.ts';
-import { describeSituation, incidentText } from '../../../src/operate/status/situation.ts';
+import { type Outcomes, offeredOf } from '../../../src/operate/status/service-series.ts';
 import { StoreLatency } from '../../../src/operate/status/store-latency.ts';
+import type { StatusFinding } from '../../../src/parts/status/answers.ts';
+import { type Incident, Incidents, type KeptIncident } from '../../../src/parts/status/incidents.ts';
+import { describeSituation, incidentText } from '../../../src/parts/status/situation.ts';
 
 const START_MS = Date.parse('2026-11-29T01:15:00Z');
 const NONE: Outcomes = { passed: 0, refused: 0, degraded: 0, undecided: 0 };

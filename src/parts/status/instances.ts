@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { parseObject } from '../../base/json.ts';
 import { type Records, removeExpired } from '../../engine/backends/records.ts';
-import type { Instance } from '../answers/service.ts';
+import type { Instance } from './answers.ts';
 
 /** An instance's report on itself. */
 export type InstanceReport = Omit<Instance, 'atMs' | 'isThis'>;

@@ -1,3 +1,5 @@
+import { type Outcomes, offeredOf } from '../../operate/status/service-series.ts';
+
 const DAY_MS = 86_400_000;
 const MAX_INCIDENTS = 50;
 /** An outage is over after this long without a request that it affected. */
@@ -8,18 +10,6 @@ export const SLOW_STORE_MS = 15;
 const PAUSE_MS = 60_000;
 /** Above this part of the requests, those without a decision are no exceptions. */
 export const MAX_UNDECIDED_PART = 0.01;
-
-/** Requests by outcome; degraded: answered without one of their counters. */
-export interface Outcomes {
-  readonly passed: number;
-  readonly refused: number;
-  readonly degraded: number;
-  readonly undecided: number;
-}
-
-/** All requests that callers made: the denominator of every share. */
-export const offeredOf = ({ passed, refused, degraded, undecided }: Outcomes): number =>
-  passed + refused + degraded + undecided;
 
 /** What is counted so far: requests by outcome, and those without a decision by reason. */
 export interface Counted {

@@ -2,23 +2,28 @@ import { groupBy } from '../../base/group.ts';
 import { rfc3339 } from '../../base/times.ts';
 import { descriptorText } from '../../edge/listing/descriptor-text.ts';
 import { countProblems, formatProblem, isUnread } from '../../engine/rules/read/problem.ts';
-import type { AdminOptions, KnownFinding, SourcedRules } from '../admin/options.ts';
-import type { View } from '../admin/scope.ts';
-import { type Shown, shownBy, shownEntries } from '../admin/shown.ts';
-import type { ListedIncident, Status, StatusFinding, WorkName } from '../answers/status.ts';
-import { failingText, type WorkReport } from '../observe/work-state.ts';
-import type { Gatherer } from './gatherer.ts';
-import type { Incident } from './incidents.ts';
+import type { AdminOptions, KnownFinding, SourcedRules } from '../../operate/admin/options.ts';
+import type { View } from '../../operate/admin/scope.ts';
+import { type Shown, shownBy, shownEntries } from '../../operate/admin/shown.ts';
+import type { WorkName } from '../../operate/answers/service.ts';
+import { failingText, type WorkReport } from '../../operate/observe/work-state.ts';
+import type { Gatherer } from '../../operate/status/gatherer.ts';
+import type { StoreLatency } from '../../operate/status/store-latency.ts';
+import type { ListedIncident, Status, StatusFinding } from './answers.ts';
+import type { Incident, Incidents } from './incidents.ts';
 import { describeSituation, incidentText } from './situation.ts';
-import type { StoreLatency } from './store-latency.ts';
 
 /** The situation and what needs attention, for the status and for the console. */
 export type Attention = Pick<Status, 'situation' | 'findings' | 'incidents' | 'lastMinute' | 'store' | 'rules'>;
 
-export function describeAttention(options: AdminOptions, gathered: Gatherer, isFor: View): Attention {
-  const { service, incidents } = gathered;
+export function describeAttention(
+  options: AdminOptions,
+  { service, latency }: Gatherer,
+  incidents: Incidents,
+  isFor: View,
+): Attention {
   const nowMs = options.clock();
-  const store = describeStore(options, gathered.latency);
+  const store = describeStore(options, latency);
   const rules = describeRules(options.sourced, typeof isFor !== 'object');
   const lastMinute = service.lastMinute();
   const standing = options.findings().filter((one) => typeof isFor !== 'object' || isFor.hasNamed(one));

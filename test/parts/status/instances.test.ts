@@ -1,5 +1,5 @@
 import { memoryRecords } from '../../../src/engine/backends/records.ts';
-import { Heartbeat } from '../../../src/operate/status/instances.ts';
+import { Heartbeat } from '../../../src/parts/status/instances.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 
 test('instances are listed by age until they have been silent for 20 seconds, and forgotten after ten minutes', async () => {

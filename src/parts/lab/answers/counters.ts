@@ -1,10 +1,10 @@
-import { anyOf, fields, listOf, number, oneOf, onlyTrue, text, type ValueOf, whole } from '../../base/shape.ts';
-import { shownOverride } from '../../edge/http/shapes.ts';
-import { algorithm, entries, placeFields } from '../../edge/listing/shapes.ts';
-import { moves } from '../../engine/holds/reports.ts';
+import { fields, number, oneOf, onlyTrue, text, type ValueOf, whole } from '../../../base/shape.ts';
+import { moves } from '../../../engine/holds/reports.ts';
 
-const stateFields = { used: whole, remaining: whole, resetsInMs: number };
-const holdFields = {
+/** How much of a counter is used, in whole hits. */
+export const stateFields = { used: whole, remaining: whole, resetsInMs: number };
+/** What is known of some counters only. */
+export const holdFields = {
   /** Age of the request in flight, or of the reservation, that expires first. */
   oldestMs: number,
   /** Reserved hits, which are part of those used, and the number of requests that hold them. */
@@ -64,46 +64,3 @@ export type SharedChild = ValueOf<typeof sharedChild>;
 /** The state of a counter, in whole hits. */
 export const counterState = fields(stateFields, holdFields);
 export type CounterState = ValueOf<typeof counterState>;
-
-/** The rule of a counter, its limit such as `5 per minute`, and its state. */
-const counterFields = { rule: text, limit: text, algorithm, ...stateFields };
-const ofDescriptor = { ...counterFields, counter: text };
-const named = {
-  ...placeFields,
-  name: text,
-  ...holdFields,
-  /** Children of a shared limit that rules name. */
-  children: listOf(sharedChild),
-};
-
-const listedCounter = fields({ ...counterFields, domain: text, entries }, holdFields);
-export type ListedCounter = ValueOf<typeof listedCounter>;
-
-/** A page of all counters. */
-const listedCounters = fields(
-  {
-    /** The number of counters examined. */
-    looked: whole,
-    counters: listOf(listedCounter),
-  },
-  { next: text },
-);
-export type ListedCounters = ValueOf<typeof listedCounters>;
-
-const descriptorCounters = fields(
-  { domain: text, entries, counters: listOf(fields(ofDescriptor, named)) },
-  { override: shownOverride },
-);
-export type DescriptorCounters = ValueOf<typeof descriptorCounters>;
-
-const changedCounters = fields(
-  { domain: text, entries, counters: listOf(fields({ ...ofDescriptor, before: counterState }, named)) },
-  { override: shownOverride },
-);
-export type ChangedCounters = ValueOf<typeof changedCounters>;
-
-export const counterAnswers = {
-  'GET /api/v1/counters': anyOf(descriptorCounters, listedCounters),
-  'POST /api/v1/counters/reset': changedCounters,
-  'POST /api/v1/counters/grant': changedCounters,
-};

@@ -1,7 +1,8 @@
 import { count, counted } from '../../base/texts.ts';
 import { rfc3339 } from '../../base/times.ts';
-import type { Status, StatusFinding } from '../answers/status.ts';
-import { type Incident, MAX_UNDECIDED_PART, type Outcomes, offeredOf, SLOW_STORE_MS } from './incidents.ts';
+import { type Outcomes, offeredOf } from '../../operate/status/service-series.ts';
+import type { Status, StatusFinding } from './answers.ts';
+import { type Incident, MAX_UNDECIDED_PART, SLOW_STORE_MS } from './incidents.ts';
 
 /** What the sentence is made of. */
 interface SituationFacts {

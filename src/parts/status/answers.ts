@@ -11,7 +11,7 @@ import {
   type ValueOf,
   whole,
 } from '../../base/shape.ts';
-import { instance } from './service.ts';
+import { workName } from '../../operate/answers/service.ts';
 
 /** Something that needs attention, and what to do about it. */
 const statusFinding = fields({
@@ -21,24 +21,6 @@ const statusFinding = fields({
   advice: text,
 });
 export type StatusFinding = ValueOf<typeof statusFinding>;
-
-/** Work beside the answers to callers. */
-const workName = oneOf(
-  'usage',
-  'usage_retention',
-  'usage_rows',
-  'recording',
-  'audit_log',
-  'overrides',
-  'candidate',
-  'statistics',
-  'traces',
-  'findings',
-  'sites',
-  'notifications',
-  'replicas',
-);
-export type WorkName = ValueOf<typeof workName>;
 
 /** What went wrong for a time in the last day. */
 const incident = fields(
@@ -57,6 +39,26 @@ export type ListedIncident = ValueOf<typeof incident>;
 
 /** Half of the calls, and 1 in 100, take longer. */
 const latency = fields({ p50Ms: number, p99Ms: number });
+
+/** An instance, as it reports itself. */
+const instance = fields(
+  {
+    name: text,
+    version: text,
+    workers: whole,
+    startedAtMs: number,
+    atMs: number,
+    /** Whether it is the instance that answers. */
+    isThis: flag,
+    decisionsPerSecond: number,
+    refusedPerSecond: number,
+  },
+  {
+    /** The hash of the rules in force. */
+    rules: text,
+  },
+);
+export type Instance = ValueOf<typeof instance>;
 
 /** What an instance is doing, and what needs attention. */
 const status = fields(
@@ -139,4 +141,7 @@ const status = fields(
 );
 export type Status = ValueOf<typeof status>;
 
-export const statusAnswers = { 'GET /api/v1/status': status };
+export const statusAnswers = {
+  'GET /api/v1/status': status,
+  'GET /api/v1/instances': fields({ instances: listOf(instance) }),
+};

@@ -11,13 +11,13 @@ import {
   time,
   type ValueOf,
   whole,
-} from '../../base/shape.ts';
-import { shownOverride } from '../../edge/http/shapes.ts';
-import { algorithm, entries, placeFields, stop, tracedLevel } from '../../edge/listing/shapes.ts';
-import { rateLimitResponse } from '../../edge/wire/shapes.ts';
-import { spends } from '../../engine/algorithms/limit.ts';
-import { spareReasons } from '../../engine/decide/would-refuse.ts';
-import { reservationEvents, shareReasons } from '../../engine/holds/reports.ts';
+} from '../../../base/shape.ts';
+import { shownOverride } from '../../../edge/http/shapes.ts';
+import { algorithm, entries, placeFields, stop, tracedLevel } from '../../../edge/listing/shapes.ts';
+import { rateLimitResponse } from '../../../edge/wire/shapes.ts';
+import { spends } from '../../../engine/algorithms/limit.ts';
+import { spareReasons } from '../../../engine/decide/would-refuse.ts';
+import { reservationEvents, shareReasons } from '../../../engine/holds/reports.ts';
 import { counterState, sharedChild } from './counters.ts';
 import { proxyQuota } from './quotas.ts';
 
@@ -188,7 +188,7 @@ const answerFields = {
 const worker = fields({ process: text, status, sources: listOf(source) }, answerFields);
 
 /** The answer that a request would get now, and the reason for it. */
-const explanation = fields(
+export const explanation = fields(
   { status, descriptors: listOf(explainedDescriptor) },
   {
     ...answerFields,
@@ -201,5 +201,3 @@ const explanation = fields(
   },
 );
 export type Explanation = ValueOf<typeof explanation>;
-
-export const explainAnswers = { 'POST /api/v1/explain': explanation };

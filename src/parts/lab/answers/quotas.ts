@@ -1,5 +1,5 @@
-import { fields, number, oneOf, text, type ValueOf } from '../../base/shape.ts';
-import { entries } from '../../edge/listing/shapes.ts';
+import { fields, number, oneOf, text, type ValueOf } from '../../../base/shape.ts';
+import { entries } from '../../../edge/listing/shapes.ts';
 
 /** The assignment of one bucket to one proxy, and its use. Rates are per second. */
 export const proxyQuota = fields(

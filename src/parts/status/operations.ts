@@ -1,23 +1,22 @@
 import { memoryUsage } from 'node:process';
 import { rfc3339 } from '../../base/times.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
-import { type ApiOperation, operation } from '../admin/api.ts';
-import type { AdminOptions } from '../admin/options.ts';
-import { ApiProblem } from '../admin/problem.ts';
-import { chooseView, type View } from '../admin/scope.ts';
-import type { Answers } from '../answers/all.ts';
-import type { Instance } from '../answers/service.ts';
-import type { Status, StatusFinding } from '../answers/status.ts';
-import type { CandidateFacts } from '../candidate/book.ts';
-import type { ReportedFigures } from '../observe/table.ts';
-import type { WorkReport } from '../observe/work-state.ts';
-import { describeAttention } from './attention.ts';
-import type { Gatherer } from './gatherer.ts';
+import { type ApiOperation, operation } from '../../operate/admin/api.ts';
+import type { AdminOptions } from '../../operate/admin/options.ts';
+import { ApiProblem } from '../../operate/admin/problem.ts';
+import { chooseView, type View } from '../../operate/admin/scope.ts';
+import type { Answers } from '../../operate/answers/all.ts';
+import type { CandidateFacts } from '../../operate/candidate/book.ts';
+import type { ReportedFigures } from '../../operate/observe/table.ts';
+import type { WorkReport } from '../../operate/observe/work-state.ts';
+import type { Instance, Status, StatusFinding } from './answers.ts';
+import type { Attention } from './attention.ts';
 import type { Heartbeat } from './instances.ts';
 
 /** What the status tells of. */
 interface StatusOptions extends AdminOptions {
-  readonly gathered: Gatherer;
+  readonly attention: (isFor: View) => Attention;
+  readonly startedAtMs: number;
   /** Undefined: instances cannot list each other. */
   readonly heartbeat: Pick<Heartbeat, 'list'> | undefined;
   /** This instance. */
@@ -45,11 +44,11 @@ export const statusOperations = (options: StatusOptions): readonly ApiOperation[
 ];
 
 async function readStatus(options: StatusOptions, isFor: View): Promise<Status> {
-  const { clock, version, gathered, statistics } = options;
-  const { findings: found, ...attention } = describeAttention(options, gathered, isFor);
+  const { clock, version, startedAtMs, statistics } = options;
+  const { findings: found, ...attention } = options.attention(isFor);
   const facts = {
     version,
-    startedAt: rfc3339(gathered.startedAtMs),
+    startedAt: rfc3339(startedAtMs),
     atMs: clock(),
     ...attention,
     undecided: { ...statistics.undecided },

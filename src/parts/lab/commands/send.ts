@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { gunzipSync } from 'node:zlib';
-import { systemCas } from '../../h2/identity/system-cas.ts';
+import { systemCas } from '../../../h2/identity/system-cas.ts';
 
 interface SentRequest {
   readonly method: string;

@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import type { Answers } from '../../operate/answers/all.ts';
 import type { AuditLine } from '../../operate/answers/service.ts';
-import { command, count, type Surroundings } from './admin.ts';
-import { printAnswer } from './client.ts';
+import { command, count } from '../lab/commands/admin.ts';
+import { printAnswer } from '../lab/commands/client.ts';
 
 /** Adds the command that lists changes. */
 export function addAuditCommand(program: Command, surroundings: Surroundings): void {

@@ -1,10 +1,11 @@
 import type { Command } from 'commander';
 import { count, counted, table } from '../../base/texts.ts';
 import { parseTime } from '../../base/times.ts';
-import type { Status } from '../../operate/answers/status.ts';
-import { command, type ServiceFlags, type Surroundings } from './admin.ts';
-import { CommandFailed, callApi, repeat, show } from './client.ts';
-import { duration, type Paint } from './paint.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
+import { command, type ServiceFlags } from '../lab/commands/admin.ts';
+import { CommandFailed, callApi, repeat, show } from '../lab/commands/client.ts';
+import { duration, type Paint } from '../lab/commands/paint.ts';
+import type { Status } from './answers.ts';
 
 const exitCodes = { healthy: 0, degraded: 1, failing: 2 } as const;
 

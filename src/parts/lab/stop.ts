@@ -1,6 +1,9 @@
 import { NearestTexts } from '../../base/nearest.ts';
 import { type RequestWork, TooCostly } from '../../base/request-work.ts';
 import { take } from '../../base/slices.ts';
+import { describeRulePlace, placeFields } from '../../edge/listing/describe.ts';
+import { descriptorText } from '../../edge/listing/descriptor-text.ts';
+import type { NearRule, Stop } from '../../edge/listing/shapes.ts';
 import {
   type Descriptor,
   type Entry,
@@ -12,9 +15,6 @@ import {
 } from '../../engine/rules/match/match.ts';
 import type { AddressNodes, Level, Node, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
-import { describeRulePlace, placeFields } from './describe.ts';
-import { descriptorText } from './descriptor-text.ts';
-import type { NearRule, Stop } from './shapes.ts';
 
 const MAX_NEAREST = 3;
 

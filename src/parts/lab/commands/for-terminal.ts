@@ -1,6 +1,6 @@
-import { printable } from '../../base/printable.ts';
-import { keyText, valueText } from '../../edge/listing/descriptor-text.ts';
-import type { Entry } from '../../engine/rules/match/match.ts';
+import { printable } from '../../../base/printable.ts';
+import { keyText, valueText } from '../../../edge/listing/descriptor-text.ts';
+import type { Entry } from '../../../engine/rules/match/match.ts';
 
 /** Formats entries returned by `forTerminal` as a descriptor. */
 export const shownEntries = (entries: readonly Entry[]): string =>
