@@ -64,9 +64,11 @@ function run(command: string, ...args: readonly string[]): void {
   }
 }
 
-/** A key that stays in the format, by its part, and what is said of it without the part. */
+/** A key, by its part, and what is said of it without the part. */
 const refused: Readonly<Record<string, readonly [key: string, message: string]>> = {
   'fair-shares': ['share: { by: user }', 'share requires the part fair-shares'],
+  reservations: ['reserve: { ttl: 1m }', "unknown key 'reserve'"],
+  schedules: ['active: { days: mon }', "unknown key 'active'"],
 };
 
 function expectRefused(key: string, message: string): void {

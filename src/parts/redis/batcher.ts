@@ -1,10 +1,10 @@
 import type { Monotonic } from '../../base/clock.ts';
 import { type Eventual, Later } from '../../base/later.ts';
 import type { Recall, Replies, Unavailable } from '../../engine/backends/backend.ts';
-import type { Breaker } from '../../engine/backends/breaker.ts';
 import type { Lateness } from '../../engine/backends/lateness.ts';
 import { MAX_CALL_WORK, measureWork, StoreWork } from '../../engine/backends/store-work.ts';
 import type { BatchRequest } from './batch.ts';
+import type { Breaker } from './breaker.ts';
 import { describeError, isUnsent } from './reason.ts';
 
 /** Approximate maximum of hits in a call; more would delay other clients of Redis. */

@@ -1,6 +1,6 @@
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
-import type { BreakerState } from '../../engine/backends/breaker.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import type { CircuitState } from '../../engine/open/open-backends.ts';
 import type { PackedDomain } from '../../engine/rules/compile/packed.ts';
 import type { BindAddress } from '../../h2/listen/listener.ts';
 import type { UsableFiles } from '../../h2/listen/usable-files.ts';
@@ -24,7 +24,7 @@ export interface Report {
   readonly counted: Counted;
   readonly calls: readonly CallTimes[];
   /** Its circuits, by node of the store. */
-  readonly circuits: ReadonlyMap<string, BreakerState>;
+  readonly circuits: ReadonlyMap<string, CircuitState>;
   readonly figures: ReportedFigures;
   /** Its exchanges with other sites; undefined if this is the only one. */
   readonly sites: SitesReport | undefined;

@@ -1,9 +1,9 @@
 import type { Reply } from '../../../src/engine/backends/backend.ts';
-import { Breaker } from '../../../src/engine/backends/breaker.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { PUNCTUAL } from '../../../src/engine/backends/lateness.ts';
 import type { BatchRequest } from '../../../src/parts/redis/batch.ts';
 import { Batcher } from '../../../src/parts/redis/batcher.ts';
+import { Breaker } from '../../../src/parts/redis/breaker.ts';
 import { fixedWindowOf, reservationOf, slidingWindowLogOf } from '../../helpers/limits.ts';
 import { operationOf } from '../../helpers/operations.ts';
 

@@ -1,10 +1,10 @@
+import type { RedisAddress } from '../../src/engine/open/options.ts';
 import {
   describeAddress,
   parseAddress,
   parseCredentials,
-  type RedisAddress,
   withoutCredentials,
-} from '../../../src/engine/open/redis-address.ts';
+} from '../../src/settings/redis-address.ts';
 
 const none = { socket: undefined, auth: undefined };
 const local: RedisAddress = { kind: 'tcp', host: 'redis', port: 6379, tls: false, database: 0 };

@@ -1,4 +1,4 @@
-import { Breaker } from '../../../src/engine/backends/breaker.ts';
+import { Breaker } from '../../../src/parts/redis/breaker.ts';
 
 let nowMs: number;
 /** A breaker with exact times: the middle of the random range. */

@@ -1,27 +1,13 @@
-import type { Monotonic } from '../../base/clock.ts';
-import type { Eventual } from '../../base/later.ts';
 import { take } from '../../base/slices.ts';
-import type { Replies, RunOptions } from '../backends/backend.ts';
-import { type CounterKey, inOnePiece, isWide, keyBytes } from '../backends/key.ts';
-import { within } from '../backends/within.ts';
-import { ANONYMOUS } from '../holds/claim.ts';
-import { isReservation } from '../holds/limits.ts';
-import type { Debit, KeptForCounters } from './debit.ts';
+import type { Replies } from '../../engine/backends/backend.ts';
+import { type CounterKey, inOnePiece } from '../../engine/backends/key.ts';
+import { within } from '../../engine/backends/within.ts';
+import { ANONYMOUS } from '../../engine/holds/claim.ts';
+import { isReservation } from '../../engine/holds/limits.ts';
+import { type Debit, keptBytes } from '../../engine/ledger/debit.ts';
+import type { CommitCounts, PendingCommits, ReservationsContext } from '../../engine/ledger/reservations.ts';
 
-/** Counts of commits that the store could not accept. */
-export interface CommitCounts {
-  /** Kept now, to be sent again. */
-  readonly pending: number;
-  /** Accepted by the store later, since the start. */
-  readonly sent: number;
-  /** Lost since the start, for being too old or for lack of room. */
-  readonly dropped: number;
-}
-
-interface PendingCommitsOptions {
-  readonly monotonicMs: Monotonic;
-  /** Runs commits on the backends; never rejects. */
-  readonly run: (commits: readonly Debit[], how: RunOptions) => Eventual<Replies>;
+interface PendingCommitsOptions extends Omit<ReservationsContext, 'every'> {
   /** Approximate memory for the commits. */
   readonly maxBytes?: number;
 }
@@ -33,8 +19,6 @@ interface PendingCommit {
 }
 
 const MAX_BYTES = 4 * 1024 * 1024;
-/** The debit, its limit, and its place in the queue. */
-const COMMIT_BYTES = 336;
 /** Maximum number of commits in a call, so that requests are not delayed. */
 const SLICE = 64;
 const TIMEOUT_MS = 1_000;
@@ -46,7 +30,7 @@ const CLOSE_WITHIN_MS = 1_000;
  * the id of its request, which it remembers for a ttl since it first counted it, at the earliest when it was called; a
  * commit is kept for a second less. Commits that are not sent by then, or for which there is no room, are lost.
  */
-export class PendingCommits implements KeptForCounters {
+export class KeptCommits implements PendingCommits {
   readonly #options: PendingCommitsOptions;
   /** The oldest first, except for commits that failed again. */
   readonly #line = new Set<PendingCommit>();
@@ -63,7 +47,6 @@ export class PendingCommits implements KeptForCounters {
     return { pending: this.#line.size, sent: this.#sent, dropped: this.#dropped };
   }
 
-  /** Keeps the commits of a request that were not answered. @param calledAtMs  when the store was called */
   keep(request: readonly Debit[], replies: Replies, calledAtMs: number): void {
     for (const [at, debit] of request.entries()) {
       if (replies[at]?.code !== 'UNAVAILABLE' || debit.kind !== 'spend') continue;
@@ -73,7 +56,6 @@ export class PendingCommits implements KeptForCounters {
     }
   }
 
-  /** Sends pending commits while the store accepts them; must be called repeatedly. */
   send(): Promise<void> {
     this.#running ??= this.#sendAll().finally(() => {
       this.#running = undefined;
@@ -141,6 +123,3 @@ export class PendingCommits implements KeptForCounters {
     if (this.#line.delete(commit)) this.#bytes -= keptBytes(commit.debit);
   }
 }
-
-/** The approximate memory of a kept debit. */
-export const keptBytes = ({ key }: Debit): number => COMMIT_BYTES + keyBytes(key.length, isWide(key));

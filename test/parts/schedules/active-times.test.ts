@@ -1,9 +1,10 @@
 import { DateTime } from 'luxon';
-import type { Block } from '../../../../src/engine/rules/read/block.ts';
-import { Problems } from '../../../../src/engine/rules/read/problem.ts';
-import { type ActiveTimes, readActive } from '../../../../src/engine/rules/time/active-times.ts';
-import { wallClock } from '../../../../src/engine/rules/time/zone-time.ts';
-import fc from '../../../helpers/property.ts';
+import type { ActiveTimes } from '../../../src/engine/rules/match/tree.ts';
+import type { Block } from '../../../src/engine/rules/read/block.ts';
+import { Problems } from '../../../src/engine/rules/read/problem.ts';
+import { wallClock } from '../../../src/engine/rules/time/zone-time.ts';
+import { readActive } from '../../../src/parts/schedules/active-times.ts';
+import fc from '../../helpers/property.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;

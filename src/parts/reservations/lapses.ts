@@ -1,29 +1,9 @@
-import type { every, Monotonic } from '../../base/clock.ts';
-import type { Eventual } from '../../base/later.ts';
-import type { Operation, Replies, RunOptions } from '../backends/backend.ts';
-import { type CounterKey, inOnePiece } from '../backends/key.ts';
-import { isReservation } from '../holds/limits.ts';
-import type { ReservationReport } from '../holds/reports.ts';
-import type { ReservationLimit } from '../holds/reservation.ts';
-import type { Debit, Entries, KeptForCounters } from './debit.ts';
-
-/** Reservations of one counter that were not committed within their ttl. */
-export interface Lapse {
-  readonly key: CounterKey;
-  readonly limit: ReservationLimit;
-  readonly hits: number;
-  /** How many have lapsed, and how many this process has made since the last ones did. */
-  readonly count: number;
-  readonly made: number;
-  /** Whether no request has noticed it. */
-  readonly isUnnoticed: boolean;
-}
-
-interface LapsesOptions {
-  readonly monotonicMs: Monotonic;
-  readonly run: (operations: readonly Operation[], how: RunOptions) => Eventual<Replies>;
-  readonly every: typeof every;
-}
+import type { Operation } from '../../engine/backends/backend.ts';
+import { type CounterKey, inOnePiece } from '../../engine/backends/key.ts';
+import { isReservation } from '../../engine/holds/limits.ts';
+import type { ReservationReport } from '../../engine/holds/reports.ts';
+import type { Debit, Entries } from '../../engine/ledger/debit.ts';
+import type { Lapse, Lapses, ReservationsContext } from '../../engine/ledger/reservations.ts';
 
 interface OpenCounter {
   readonly settle: Operation;
@@ -45,14 +25,14 @@ const INTERVAL_MS = 1_000;
  * Follows the counters on which this process has made reservations, and charges those that have lapsed, if no request
  * of the counter does: they would be missing in usage and statistics.
  */
-export class Lapses implements KeptForCounters {
-  readonly #options: LapsesOptions;
+export class FollowedLapses implements Lapses {
+  readonly #options: ReservationsContext;
   readonly #open = new Map<CounterKey, OpenCounter>();
   #listener: ((lapse: Lapse) => void) | undefined;
   #isRunning = false;
   #stop: (() => void) | undefined;
 
-  constructor(options: LapsesOptions) {
+  constructor(options: ReservationsContext) {
     this.#options = options;
   }
 
@@ -60,7 +40,6 @@ export class Lapses implements KeptForCounters {
     this.#listener = listener;
   }
 
-  /** Call with the replies to a request. */
   note(request: readonly Debit[], replies: Entries): void {
     for (let at = 0; at < replies.length; at++) {
       const reply = replies[at];

@@ -4,7 +4,7 @@ import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import type { ReservationReport } from '../../../src/engine/holds/reports.ts';
-import { lapses, type ReservationLimit } from '../../../src/engine/holds/reservation.ts';
+import { lapses, type ReservationLimit } from '../../../src/parts/reservations/reservation.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import {
   fixedWindowOf,

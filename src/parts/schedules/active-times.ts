@@ -1,17 +1,9 @@
-import type { Block } from '../read/block.ts';
-import { HOURS } from '../read/format.ts';
-import type { Problems } from '../read/problem.ts';
-import { isTimeZone } from './calendar.ts';
-import { readTime, type WallClock, wallClock } from './zone-time.ts';
-
-/** When a limit applies. */
-export interface ActiveTimes {
-  /** As written in the rule: `from: 2026-11-27T00:00, until: 2026-12-01T00:00, timezone: Europe/Berlin`. */
-  readonly text: string;
-  isActive(nowMs: number): boolean;
-  /** Next time that `isActive` changes, in milliseconds since the epoch; infinity if it never does. */
-  changesAtMs(nowMs: number): number;
-}
+import type { ActiveTimes } from '../../engine/rules/match/tree.ts';
+import type { Block } from '../../engine/rules/read/block.ts';
+import type { Problems } from '../../engine/rules/read/problem.ts';
+import { isTimeZone } from '../../engine/rules/time/calendar.ts';
+import { readTime, type WallClock, wallClock } from '../../engine/rules/time/zone-time.ts';
+import { HOURS } from './keys.ts';
 
 const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;

@@ -1,36 +1,8 @@
-/** A host and its port. */
-interface Endpoint {
-  readonly host: string;
-  readonly port: number;
-}
-
-/** Credentials of a server. */
-export interface Credentials {
-  readonly username?: string;
-  readonly password?: string;
-}
-
-/** The address of a Redis: a single server, a master behind sentinels, or some nodes of a Cluster. */
-export type RedisAddress =
-  | ({ readonly kind: 'unix'; readonly path: string } & Credentials & Database)
-  | ({ readonly kind: 'tcp'; readonly tls: boolean } & Endpoint & Credentials & Database)
-  | ({
-      readonly kind: 'sentinel';
-      readonly master: string;
-      readonly sentinels: readonly Endpoint[];
-      /** For the sentinels and the master. */
-      readonly tls?: boolean;
-      readonly sentinelCredentials?: Credentials;
-    } & Credentials)
-  | ({ readonly kind: 'cluster'; readonly nodes: readonly Endpoint[]; readonly tls?: boolean } & Credentials);
+import type { Credentials, Endpoint, RedisAddress } from '../engine/open/options.ts';
 
 /** Why an address is not supported. */
 interface RefusedAddress {
   readonly refusal: string;
-}
-
-interface Database {
-  readonly database: number;
 }
 
 /** The address as it may be logged: without credentials. `redis://10.0.0.7:6379/0` */

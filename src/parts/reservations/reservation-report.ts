@@ -1,6 +1,6 @@
-import { type RateLimit, rateFor } from '../algorithms/index.ts';
-import { type Decision, type Outcome, peekedHits, type State } from '../algorithms/limit.ts';
-import { commitEvents, type Reports, type ReservationEvent, reservationEvents } from './reports.ts';
+import { type RateLimit, rateFor } from '../../engine/algorithms/index.ts';
+import { type Decision, type Outcome, peekedHits, type State } from '../../engine/algorithms/limit.ts';
+import { commitEvents, type Reports, type ReservationEvent, reservationEvents } from '../../engine/holds/reports.ts';
 
 /** Numbers of a report before those of the inner counter. */
 export const OWN_NUMBERS = 12;

@@ -1,5 +1,5 @@
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import type { Lapse } from '../../../src/engine/ledger/lapses.ts';
+import type { Lapse } from '../../../src/engine/ledger/reservations.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { ledgerOf, manualTimers } from '../../helpers/ledger.ts';
 import { fixedWindowOf, reservationOf } from '../../helpers/limits.ts';

@@ -1,10 +1,5 @@
 import type { Monotonic } from '../../base/clock.ts';
-
-/**
- * State of a node's circuit: `closed` passes calls, `open` fails them immediately, `half_open` lets one call test the
- * node.
- */
-export type BreakerState = 'closed' | 'open' | 'half_open';
+import type { CircuitState } from '../../engine/open/open-backends.ts';
 
 /** The breakers of all nodes that counters are on. */
 export class Breakers {
@@ -24,7 +19,7 @@ export class Breakers {
     return fresh;
   }
 
-  states(): ReadonlyMap<string, BreakerState> {
+  states(): ReadonlyMap<string, CircuitState> {
     return new Map([...this.#byNode].map(([node, breaker]) => [node, breaker.state]));
   }
 }
@@ -56,7 +51,7 @@ export class Breaker {
     this.#random = random;
   }
 
-  get state(): BreakerState {
+  get state(): CircuitState {
     if (this.#timesOpened === 0) return 'closed';
     return this.#isProbing || this.#nowMs() >= this.#openUntilMs ? 'half_open' : 'open';
   }

@@ -4,7 +4,7 @@ import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
-import { PendingCommits } from '../../../src/engine/ledger/pending-commits.ts';
+import { KeptCommits } from '../../../src/parts/reservations/pending-commits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { countItems } from '../../helpers/iteration.ts';
 import { type ManualTimers, manualTimers, settlingLedger } from '../../helpers/ledger.ts';
@@ -163,7 +163,7 @@ test('the end of the process sends the remaining commits, if the store is up', a
 
 test('commits without room are counted as lost, and sent ones make room', async () => {
   let isAway = true;
-  const commits = new PendingCommits({
+  const commits = new KeptCommits({
     monotonicMs: clock,
     maxBytes: 5_000,
     run: (sent) => (isAway ? sent.map(() => unavailable) : inner.run(sent, each)),
@@ -184,7 +184,7 @@ test('commits without room are counted as lost, and sent ones make room', async 
 });
 
 test('commits for a node that stays down do not delay others', async () => {
-  const commits = new PendingCommits({
+  const commits = new KeptCommits({
     monotonicMs: clock,
     run: (sent) => sent.map((one) => (one.key.startsWith('away') ? unavailable : OK)),
   });
@@ -196,7 +196,7 @@ test('commits for a node that stays down do not delay others', async () => {
 
 test('the work to send a slice of commits does not grow with their number', async () => {
   const itemsWith = async (count: number): Promise<number> => {
-    const pending = new PendingCommits({ monotonicMs: () => 0, run: (commits) => commits.map(() => OK) });
+    const pending = new KeptCommits({ monotonicMs: () => 0, run: (commits) => commits.map(() => OK) });
     for (let holder = 1; holder <= count; holder++) pending.keep([debit(holder, 1, true)], [unavailable], 0);
     const items = await countItems(() => pending.send());
     expect(pending.counts()).toEqual({ pending: 0, sent: count, dropped: 0 });
@@ -209,7 +209,7 @@ test('the work to send a slice of commits does not grow with their number', asyn
 test('a commit that becomes too old while others are sent is not sent', async () => {
   let nowMs = 0;
   const sent: number[] = [];
-  const pending = new PendingCommits({
+  const pending = new KeptCommits({
     monotonicMs: () => nowMs,
     run: (commits) => {
       nowMs += TTL_MS;
