@@ -65,7 +65,7 @@ function run(command: string, ...args: readonly string[]): void {
 
 /** A key that stays in the format, by its part, and what is said of it without the part. */
 const refused: Readonly<Record<string, readonly [key: string, message: string]>> = {
-  'fair-shares': ['share: { by: user }', 'share requires the part fair-shares'],
+  'fair-shares': ['share: { by: user }', 'share: requires the part fair-shares'],
 };
 
 function expectRefused(key: string, message: string): void {
