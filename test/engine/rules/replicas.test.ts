@@ -31,6 +31,18 @@ test('the bucket of a limit grows with the replicas', () => {
   expect(rule?.limits[0]?.limit).toMatchObject({ requestsPerUnit: 500, burst: 500 });
 });
 
+test.each([
+  ['algorithm: in_flight, ttl: 30s', '500 in flight for up to 30 s (100 for each of 5 replicas)'],
+  ['algorithm: allocation', '500 until given back (100 for each of 5 replicas)'],
+])('a limit with { %s } shows the replicas as well', (keys, words) => {
+  const loaded = loadText(`domain: d\ndescriptors: [{ key: a, rate_limit: { ${keys}, ${REPLICAS} } }]\n`, {
+    replicas: () => 5,
+  });
+  const [rule] = loaded.ok ? [...loaded.rules.rules] : [];
+  expect(rule?.limits.map(describeLimit)).toEqual([words]);
+  expect(rule && ruleAsJson(rule).limits[0]).toMatchObject({ per_replica: 100, replicas: 5 });
+});
+
 test('a schedule that names a number has no replicas', () => {
   const loaded = load(`${REPLICAS}, schedule: [{ active: { days: mon-sun }, requests_per_unit: 7 }]`, 5);
   const [rule] = loaded.ok ? [...loaded.rules.rules] : [];
