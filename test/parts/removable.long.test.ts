@@ -66,6 +66,7 @@ function run(command: string, ...args: readonly string[]): void {
 /** A key that stays in the format, by its part, and what is said of it without the part. */
 const refused: Readonly<Record<string, readonly [key: string, message: string]>> = {
   'fair-shares': ['share: { by: user }', 'share: requires the part fair-shares'],
+  leases: ['consistency: leased', 'consistency: leased requires the part leases'],
 };
 
 function expectRefused(key: string, message: string): void {

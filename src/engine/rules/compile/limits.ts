@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { nearest } from '../../../base/nearest.ts';
 import { limitReaders } from '../../../parts/limit-readers.ts';
+import { besideRedis } from '../../../parts/stores.ts';
 import { DEFAULT_ALGORITHM } from '../../algorithms/index.ts';
 import {
   type AlgorithmValues,
@@ -256,6 +257,8 @@ function readPolicy(
     );
   const consistency = read('consistency', fields.consistency.choices);
   const isLeased = consistency === 'leased';
+  if (isLeased && !besideRedis.leases)
+    report('consistency', 'consistency: leased requires the part leases, which was left out of this build');
   if (isLeased && soft > 0) report('soft', 'soft cannot be used with consistency: leased: remove one of them');
   if (isLeased && maxDelay !== undefined)
     report('max_delay', 'max_delay cannot be used with consistency: leased: remove one of them');
