@@ -2,7 +2,7 @@ import type { every, Monotonic } from '../../base/clock.ts';
 import type { Eventual } from '../../base/later.ts';
 import type { Operation, Replies, RunOptions } from '../backends/backend.ts';
 import { type CounterKey, inOnePiece } from '../backends/key.ts';
-import { isReservation } from '../holds/limits.ts';
+import { isReservation, longestMemoryMs } from '../holds/limits.ts';
 import type { ReservationReport } from '../holds/reports.ts';
 import type { ReservationLimit } from '../holds/reservation.ts';
 import type { Debit, Entries, KeptForCounters } from './debit.ts';
@@ -122,7 +122,7 @@ export class Lapses implements KeptForCounters {
       const reply = replies[at];
       if (!isReservation(limit) || reply === undefined) continue;
       if (reply.code === 'UNAVAILABLE') {
-        if (nowMs > counter.dueMs + limit.ttlMs) this.#open.delete(key);
+        if (nowMs > counter.dueMs + longestMemoryMs(limit)) this.#open.delete(key);
         continue;
       }
       const { lapsed = 0, lapses = 0 } = reply.reservation ?? {};
