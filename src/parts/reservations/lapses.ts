@@ -1,6 +1,6 @@
 import type { Operation } from '../../engine/backends/backend.ts';
 import { type CounterKey, inOnePiece } from '../../engine/backends/key.ts';
-import { isReservation } from '../../engine/holds/limits.ts';
+import { isReservation, longestMemoryMs } from '../../engine/holds/limits.ts';
 import type { ReservationReport } from '../../engine/holds/reports.ts';
 import type { Debit, Entries } from '../../engine/ledger/debit.ts';
 import type { Lapse, Lapses, ReservationsContext } from '../../engine/ledger/reservations.ts';
@@ -101,7 +101,7 @@ export class FollowedLapses implements Lapses {
       const reply = replies[at];
       if (!isReservation(limit) || reply === undefined) continue;
       if (reply.code === 'UNAVAILABLE') {
-        if (nowMs > counter.dueMs + limit.ttlMs) this.#open.delete(key);
+        if (nowMs > counter.dueMs + longestMemoryMs(limit)) this.#open.delete(key);
         continue;
       }
       const { lapsed = 0, lapses = 0 } = reply.reservation ?? {};

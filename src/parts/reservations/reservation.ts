@@ -178,7 +178,7 @@ function writeInner(list: Reservations): void {
  * together. To commit, it charges the hits used, even beyond the limit. If windows end for all requests at once
  * (`fixed_window`, except with `first_hit`), a reservation counts in the window in which it was made, and a commit is
  * charged to the window of its own time. A lapsed reservation is charged by the next step, at the time at which it lapsed,
- * and refunded by a late commit. A peek sees it as charged, but leaves it to the next step. A charge of 0 hits by nobody
+ * and corrected by a late commit, as far as it still counts. A peek sees it as charged, but leaves it to the next step. A charge of 0 hits by nobody
  * does nothing else.
  *
  * @param nowMs   may run backwards (clock skew): nothing expires then
@@ -260,19 +260,26 @@ function commit(limit: ReservationNumbers, list: Reservations, nowMs: number, hi
   const most = limit.clips === 1 && isReserved ? reserved : used;
   const charged = event === REPEATED ? 0 : Math.min(used, most);
   const overrun = isReserved ? Math.max(used - reserved, 0) : 0;
-  const isLapseCharged = kept < 0 && limit.chargesLapsed === 1;
-  const next: Step = stepInner(limit, own.inner, nowMs, charged, charge ? 'regardless' : false);
+  const owed = charged - (kept < 0 && isLapseCharged(limit, own, nowMs, untilMs) ? reserved : 0);
+  const next: Step = stepInner(limit, own.inner, nowMs, Math.max(owed, 0), charge ? 'regardless' : false);
   keepInner(limit, own, next.state, next.ttlMs, next.report ?? next.state);
-  if (charge && isLapseCharged) {
-    const back: Step = refundInner(limit, own.inner, nowMs, reserved, untilMs);
+  if (charge && owed < 0) {
+    const back: Step = refundInner(limit, own.inner, nowMs, -owed, untilMs);
     keepInner(limit, own, back.state, back.ttlMs, back.report ?? back.state);
   }
   if (charge && event !== REPEATED && limit.commits === 1 && limit.holder !== ANONYMOUS) {
     if (place >= 0) remove(own, place, nowMs);
     add(own, limit.holder, 0, nowMs, nowMs, nowMs);
   }
-  const corrected = isLapseCharged ? reserved : 0;
+  const corrected = kept < 0 && limit.chargesLapsed === 1 ? reserved : 0;
   return finishStep(limit, own, nowMs, charge, true, event, reserved, charged, overrun, 0, corrected);
+}
+
+/** Whether a reservation that lapsed at this time was charged to the current window. */
+function isLapseCharged(limit: ReservationNumbers, list: Reservations, nowMs: number, untilMs: number): boolean {
+  if (limit.chargesLapsed === 0) return false;
+  const now: Step = stepInner(limit, list.inner, nowMs, 0, false);
+  return untilMs >= windowStartIn(limit, now.state);
 }
 
 /**

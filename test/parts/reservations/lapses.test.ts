@@ -46,6 +46,27 @@ test('reservations that lapse are charged and reported although no request follo
   expect(seen).toHaveLength(1);
 });
 
+test('lapses are charged and reported after an outage that is longer than the ttl', async () => {
+  const clock = fakeClock();
+  const backend = createMemoryBackend(clock, { maxCounters: 10 });
+  let isAway = false;
+  const away = {
+    ...backend,
+    run: (...[all, how]: Parameters<typeof backend.run>) =>
+      isAway ? all.map(() => ({ code: 'UNAVAILABLE', reason: 'away' }) as const) : backend.run(all, how),
+  };
+  const { timers, seen, key, reserve } = openLedger(clock, away as typeof backend);
+  await reserve(1, 50);
+  isAway = true;
+  for (let ttls = 0; ttls < 5; ttls++) {
+    clock.advance(TTL_MS);
+    await timers.runOnce();
+  }
+  isAway = false;
+  await timers.runOnce();
+  expect(seen).toEqual([{ key, limit, hits: 50, count: 1, made: 1, isUnnoticed: true }]);
+});
+
 test('what the next request notices is reported once, and as noticed', async () => {
   const { clock, timers, seen, key, reserve } = openLedger();
   await reserve(1, 50);
