@@ -5,7 +5,7 @@ import { packNumbers } from '../../../src/engine/backends/packed-state.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
 import { NODE_NUMBERS } from '../../../src/engine/holds/nodes.ts';
 import { compiled } from '../../../src/engine/lua/compiled.ts';
-import { compiledScripts } from '../../../src/engine/lua/compiled-scripts.ts';
+import { compiledScripts } from '../../../src/parts/redis/compiled-scripts.ts';
 import { openReady } from '../../helpers/connection.ts';
 import {
   adaptiveOf,
