@@ -38,7 +38,7 @@ async function ask(user: string, times: number, asked = engine): Promise<readonl
   for (let time = 0; time < times; time++) {
     await nextTurn(); // answers from memory need none
     const request = { domain: 'd', descriptors: [{ entries: [{ key: 'user', value: user }] }] };
-    const answer = asked.decide(request, { timeoutMs: 100 }).then(({ overallCode }) => overallCode);
+    const answer = asked.decide(request, { timeoutMs: 1_000 }).then(({ overallCode }) => overallCode);
     outcomes.add(
       await answer.catch((error: unknown) => {
         if (error instanceof CountersUnavailable) return 'UNDECIDED';

@@ -66,7 +66,8 @@ function run(command: string, ...args: readonly string[]): void {
 
 /** A key, by its part, and what is said of it without the part. */
 const refused: Readonly<Record<string, readonly [key: string, message: string]>> = {
-  'fair-shares': ['share: { by: user }', 'share requires the part fair-shares'],
+  'fair-shares': ['share: { by: user }', 'share: requires the part fair-shares'],
+  leases: ['consistency: leased', 'consistency: leased requires the part leases'],
   reservations: ['reserve: { ttl: 1m }', "unknown key 'reserve'"],
   schedules: ['active: { days: mon }', "unknown key 'active'"],
 };

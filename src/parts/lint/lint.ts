@@ -37,7 +37,7 @@ function lintDomain(domain: string, files: readonly Block<'file'>[], byDefault: 
       ({ values: { descriptors = [] }, place }) =>
         descriptors.length === 0 && warning(place('descriptors'), 'the file has no descriptors and limits nothing'),
     ),
-    isUnlimited && files[0] && warning(files[0].place('domain'), `domain '${domain}' has no rate_limit anywhere`),
+    isUnlimited && files[0] && warning(files[0].place('domain'), `'${domain}' has no rate_limit anywhere`),
     ...levels.flatMap(lintLevel),
     ...nodes.flatMap(lintNode),
     ...lintHolds(top, false),

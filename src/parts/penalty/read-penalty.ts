@@ -26,7 +26,7 @@ export function readPenalty(
   if (!penalty) return inner;
   if (penalty.invalid.size > 0) return undefined; // reported already
   const other = consistency === 'strict' ? excluded.find((key) => values[key] !== undefined) : 'consistency';
-  if (other) return problems.error(place(other), `${other} and penalty are mutually exclusive: remove one of them`);
+  if (other) return problems.error(place(other), `${other} cannot be used with penalty: remove one of them`);
   if (values.on_store_failure === 'local')
     return problems.error(
       place('on_store_failure'),

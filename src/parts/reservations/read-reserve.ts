@@ -20,7 +20,7 @@ export function readReserve(
   const other = (['charge', 'consistency', 'max_delay'] as const).find(
     (key) => !allowedBeside[key].includes(values[key]),
   );
-  if (other) return problems.error(place(other), `${other} and reserve are mutually exclusive: remove one of them`);
+  if (other) return problems.error(place(other), `${other} cannot be used with reserve: remove one of them`);
   if (values.on_store_failure === 'local')
     return problems.error(
       place('on_store_failure'),

@@ -25,7 +25,7 @@ function readOverTime(
   if (ownActive && replaces.length > 0)
     problems.error(
       block.place('active'),
-      'active and replaces are mutually exclusive: give the replaced limit a schedule instead',
+      'active cannot be used with replaces: give the replaced limit a schedule instead',
     );
   const limits = schedule.flatMap((entry) => buildScheduled(entry, { block, of, own, build }, problems) ?? []);
   const active = ownActive && readActive(ownActive, problems);
@@ -50,10 +50,7 @@ function buildScheduled(
   if (unlimited) {
     const [key] = Object.keys(numbers);
     if (key !== undefined)
-      return problems.error(
-        entry.place('unlimited'),
-        `unlimited and ${key} are mutually exclusive: remove one of them`,
-      );
+      return problems.error(entry.place('unlimited'), `unlimited cannot be used with ${key}: remove one of them`);
     return active && { active, limit: undefined };
   }
   if (block.values.unlimited) return undefined; // reported already

@@ -128,20 +128,17 @@ test.each<readonly [title: string, written: Written, from: string, expected: rea
 });
 
 test.each<readonly [written: Written, message: string]>([
-  [{}, 'active requires from, until, days or hours'],
-  [{ days: ['funday'] }, "days must be days of the week such as mon, mon-fri or [sat, sun], got 'funday'"],
-  [{ hours: ['22-06'] }, "hours must be times of day such as 09:00-17:00 or 22:00-06:00, up to 24:00, got '22-06'"],
+  [{}, 'requires from, until, days or hours'],
+  [{ days: ['funday'] }, "must be days of the week such as mon, mon-fri or [sat, sun], got 'funday'"],
+  [{ hours: ['22-06'] }, "must be times of day such as 09:00-17:00 or 22:00-06:00, up to 24:00, got '22-06'"],
   [{ hours: ['06:00-06:00'] }, "got '06:00-06:00'"],
   [
     { from: '2026-11-27' },
-    "from must be a date with a time of day such as 2026-11-27T00:00 or …T00:00+01:00, got '2026-11-27'",
+    "must be a date with a time of day such as 2026-11-27T00:00 or …T00:00+01:00, got '2026-11-27'",
   ],
   [{ from: '2026-02-30T00:00' }, "got '2026-02-30T00:00'"],
-  [{ from: '2026-11-27T00:00', until: '2026-11-27T00:00' }, 'until must be after from'],
-  [
-    { days: ['mon'], timezone: 'Berlin' },
-    "timezone must be a name of the IANA database such as Europe/Berlin, got 'Berlin'",
-  ],
+  [{ from: '2026-11-27T00:00', until: '2026-11-27T00:00' }, 'must be after from'],
+  [{ days: ['mon'], timezone: 'Berlin' }, "must be a name of the IANA database such as Europe/Berlin, got 'Berlin'"],
 ])('%j is refused: %s', (written, message) => {
   expect(() => read(written)).toThrow(message);
 });

@@ -21,7 +21,7 @@ import { MAIN, startWeir, type Weir } from '../../helpers/weir.ts';
 const RULES = `
 domain: demo
 descriptors:
-  - {key: user, rate_limit: {unit: minute, requests_per_unit: 5, on_store_failure: error}}
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 5, on_store_failure: error, on_overload: error}}
   - {key: held, rate_limit: {unit: minute, requests_per_unit: 1, algorithm: leaky_bucket, max_delay: 60s}}
 `;
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { nearest } from '../../../base/nearest.ts';
 import { limitReaders, outerReaders } from '../../../parts/limit-readers.ts';
+import { besideRedis } from '../../../parts/stores.ts';
 import { DEFAULT_ALGORITHM } from '../../algorithms/index.ts';
 import {
   type AlgorithmValues,
@@ -176,7 +177,7 @@ function readRate(
     return report('soft', `requests_per_unit and soft together must be at most ${MAX_LIMIT} to be exact`);
   if (budget === undefined) return { requestsPerUnit };
   const other = besideBudget.find((key) => values[key] !== undefined);
-  if (other) return report(other, `${other} and budget are mutually exclusive: remove one of them`);
+  if (other) return report(other, `${other} cannot be used with budget: remove one of them`);
   const money = parseAmount(budget);
   if (typeof money === 'string')
     return report('budget', `budget must be an amount such as 500.00 USD, got '${budget}': ${money}`);
@@ -226,7 +227,7 @@ function readTtl(block: LimitBlock, algorithm: NamedAlgorithm, report: LimitProb
 }
 
 function readLength(written: string, values: LimitBlock['values'], report: LimitProblem): WindowLength | undefined {
-  if (values.unit !== undefined) return report('window', 'window and unit are mutually exclusive: remove one of them');
+  if (values.unit !== undefined) return report('window', 'window cannot be used with unit: remove one of them');
   if (values.unit_multiplier !== undefined)
     return report('unit_multiplier', 'unit_multiplier goes with unit, not with window');
   const windowMs = durationMs(written);
@@ -258,12 +259,14 @@ function readPolicy(
     );
   const consistency = read('consistency', fields.consistency.choices);
   const isLeased = consistency === 'leased';
-  if (isLeased && soft > 0) report('soft', 'soft and consistency: leased are mutually exclusive: remove one of them');
+  if (isLeased && !besideRedis.leases)
+    report('consistency', 'consistency: leased requires the part leases, which was left out of this build');
+  if (isLeased && soft > 0) report('soft', 'soft cannot be used with consistency: leased: remove one of them');
   if (isLeased && maxDelay !== undefined)
-    report('max_delay', 'max_delay and consistency: leased are mutually exclusive: remove one of them');
+    report('max_delay', 'max_delay cannot be used with consistency: leased: remove one of them');
   const charge = read('charge', fields.charge.choices);
   if (isLeased && charge === 'always')
-    report('charge', 'charge: always and consistency: leased are mutually exclusive: remove one of them');
+    report('charge', 'charge: always cannot be used with consistency: leased: remove one of them');
   const onChange = read('on_change', fields.on_change.choices);
   const notify = values.notify && readNotify(values.notify, report);
   if (!onStoreFailure || !onOverload || !consistency || !charge || !onChange) return undefined;

@@ -166,7 +166,7 @@ function readIds({ values, place }: Block<'node'>, above: Above): readonly IdEnt
     return report(
       `not_counted: ${as} requires a node without a fixed value, since each request has its own id, got '${value}'`,
     );
-  if (shares) return report(`not_counted: ${as} and share_threshold are mutually exclusive: remove one of them`);
+  if (shares) return report(`not_counted: ${as} cannot be used with share_threshold: remove one of them`);
   if (above.ids.some((one) => one.as === as)) return report(`not_counted: ${as} is already set on a node above`);
   const ids = [...above.ids, { at: above.levels.length, key, as }];
   above.idsOfDomain.set(ids.map((one) => `${one.at} ${one.key}`).join('\n'), ids);
@@ -223,7 +223,7 @@ function buildRule(block: Block<'node'>, here: Above): Rule | undefined {
   } = block.values;
   const { split, problems } = here;
   if (only && several) {
-    problems.error(block.place('rate_limits'), 'rate_limit and rate_limits are mutually exclusive: remove one of them');
+    problems.error(block.place('rate_limits'), 'rate_limits cannot be used with rate_limit: remove one of them');
   }
   const { minimum, maximum } = format.node.rate_limits;
   if (several && (several.length < minimum || several.length > maximum)) {
