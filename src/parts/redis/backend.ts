@@ -131,7 +131,9 @@ export class RedisBackend implements Backend {
       this.#lastError = 'the connection was lost'; // for the next disconnect
       if (!(redis instanceof Cluster) && !isQuiet(redis)) void this.#checkServer(redis);
     });
-    redis.on('close', () => this.#listener?.doubted?.());
+    const doubt = (): void => this.#listener?.doubted?.();
+    redis.on('close', doubt);
+    if (redis instanceof Cluster) redis.on('+node', (node: Redis) => node.on('close', doubt));
     this.#probe =
       options.probe &&
       createProbe({

@@ -358,6 +358,7 @@ test('hits of counters beyond the maximum are summed up', async () => {
     prefix,
     usage: new RedisUsage(connection, prefix),
   });
+  opened.push(backend);
   await backend.run([spendOf(prefix, 'alice', 5)], how);
   await backend.run([spendOf(prefix, 'bob', 6)], how);
   await operator.hset(key, '#log', 2 ** 30); // a full log

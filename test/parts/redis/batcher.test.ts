@@ -380,3 +380,16 @@ test('requests whose replies have become known while they waited are not sent', 
   expect(await Promise.all([...first, ...second])).toEqual([decided, decided]);
   expect(new Set(await Promise.all(waiting))).toEqual(new Set([remembered]));
 });
+
+test('a request that need not wait is sent, whatever is known of it', async () => {
+  const { calls, sizes, ask, known } = started();
+  known.add(asked.operations);
+  const first = ask(1, 1_000);
+  await turns();
+  calls[0]?.answer();
+  const second = ask(1, 1_000);
+  await turns();
+  calls[1]?.answer();
+  expect(sizes()).toEqual([1, 1]);
+  expect(await Promise.all([...first, ...second])).toEqual([decided, decided]);
+});
