@@ -6,7 +6,7 @@ const order = {
   'src/engine': 'lua algorithms holds backends ledger rules decide open',
   'src/engine/rules': 'read time match compile reload',
   'src/edge': 'listing wire rls overload grpc http',
-  'src/operate': 'answers observe candidate admin status',
+  'src/operate': 'answers observe admin status',
   'src/serve': 'parts link decider control supervisor',
   'src/cli': 'process commands',
 };

@@ -5,10 +5,13 @@ import type { Route } from '../edge/http/server.ts';
 import type { RlsService } from '../edge/rls/service.ts';
 import type { ReplicaSource, RuleBook, RuleBookOptions } from '../engine/rules/reload/book.ts';
 import type { GrpcServer } from '../h2/server.ts';
+import type { Candidate } from '../operate/admin/options.ts';
 import type { Logger } from '../operate/observe/log.ts';
+import type { CandidateSources } from '../serve/control/part.ts';
 import type { OpenDeciderPart } from '../serve/decider/part.ts';
 import type { ProcessContext } from '../serve/parts/process-context.ts';
 import type { Settings } from '../settings/settings.ts';
+import { openCandidateBook } from './candidate/open-book.ts';
 import { openCounterQuestions } from './counters/open.ts';
 import { openExplain } from './explain/open.ts';
 import { offerFind } from './find/offer.ts';
@@ -39,6 +42,13 @@ interface OtherRules {
 /** Functions that find other sources of rules in the settings. */
 export const ruleSources: Parts<(rules: Settings['rules'], log: Logger) => OtherRules | undefined> = {
   xds: discoveredRules,
+};
+
+type OpenCandidate = (rules: Settings['rules'], sources: CandidateSources, context: ProcessContext) => Candidate;
+
+/** Functions that open the rules that are tried beside those in force. */
+export const candidates: Parts<OpenCandidate> = {
+  candidate: openCandidateBook,
 };
 
 /** Functions that open what counts the replicas of services, for rules. */

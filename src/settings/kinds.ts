@@ -74,7 +74,7 @@ export const partOfAll: Parse<number> = (written) => {
 };
 
 /** Comma-separated words, trimmed. */
-export const commaSeparated: Parse<readonly string[]> = (written) => list(written).map((one) => one.trim());
+export const commaSeparated = (written: string): readonly string[] => list(written).map((one) => one.trim());
 
 /** Comma-separated words; blanks are significant. */
 export const list = (written: string): readonly string[] => (written === '' ? [] : written.split(','));
@@ -96,7 +96,7 @@ export const headerName: Parse<string> = (written) =>
 
 /** Comma-separated IP addresses, and blocks of them. */
 export const addressBlocks: Parse<readonly string[]> = (written) => {
-  const blocks = list(written).map((one) => one.trim());
+  const blocks = commaSeparated(written);
   return blocks.every((one) => parseAddressBlock(one) !== undefined)
     ? blocks
     : new Mismatch('comma-separated addresses such as 10.0.0.7,10.1.0.0/16');

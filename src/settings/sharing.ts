@@ -66,8 +66,7 @@ const sitePeers: Parse<readonly SitePeer[]> = (written) => {
 
 /** Names, separated by commas. */
 const siteNames: Parse<readonly string[]> = (written) => {
-  if (written === '') return [];
-  const names = written.split(',').map((name) => name.trim());
+  const names = commaSeparated(written);
   const isValid = names.every((name) => SITE_NAME.test(name)) && new Set(names).size === names.length;
   return isValid ? names : new Mismatch('names of other sites such as us,ap');
 };

@@ -3,11 +3,11 @@ import type { Hash } from '../../base/hashed.ts';
 import type { Counters } from '../../engine/backends/key.ts';
 import type { Overrides } from '../../engine/decide/overrides.ts';
 import type { SiteSplit } from '../../engine/holds/claim.ts';
+import type { PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { RuleBook } from '../../engine/rules/reload/book.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
-import type { CandidateBook } from '../candidate/book.ts';
 import type { Reload } from '../observe/reload.ts';
 import type { SitesReport } from '../observe/site-counts.ts';
 import type { Statistics } from '../observe/stats.ts';
@@ -49,6 +49,32 @@ export interface Responders {
   readonly restarts: () => number;
 }
 
+/** Rules that are tried in addition to the current ones. */
+export interface Candidate {
+  readonly facts: CandidateFacts;
+  packed(): PackedRules | undefined;
+  onChange(listener: () => void): void;
+  /** Loads the candidate of the files, and follows them. */
+  start(): void;
+  close(): void;
+}
+
+/** The status of the candidate. */
+export interface CandidateFacts {
+  /**
+   * off      there is no candidate
+   * on       it is being tried
+   * wrong    it has problems, and is not tried
+   */
+  readonly state: 'off' | 'on' | 'wrong';
+  /** Milliseconds since the epoch; undefined: it is not on. */
+  readonly loadedAtMs: number | undefined;
+  readonly hash: string | undefined;
+}
+
+/** There is no candidate. */
+export const noCandidate: CandidateFacts = { state: 'off', loadedAtMs: undefined, hash: undefined };
+
 /** The current rules and their source. */
 export interface SourcedRules {
   readonly book: RuleBook;
@@ -62,8 +88,8 @@ export interface SourcedRules {
   readonly description: string;
   /** Tells operators how the source is read, if that is not obvious. */
   readonly notes: readonly string[];
-  /** The candidate rules, which are tried in addition to the current ones. */
-  readonly candidate: CandidateBook;
+  /** Undefined: this build tries none. */
+  readonly candidate: Candidate | undefined;
 }
 
 /** The part of the settings that operations show or depend on. */
@@ -112,7 +138,6 @@ export interface AdminOptions extends Responders {
   readonly rules: () => RuleTree | undefined;
   /** The same rules, with how they were loaded. */
   readonly sourced: SourcedRules;
-  readonly candidate: CandidateBook;
   /** Operators' overrides of single descriptors, as the deciders follow them. */
   readonly overrides: Overrides;
   readonly audit: Audit;

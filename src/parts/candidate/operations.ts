@@ -9,24 +9,29 @@ import type { Problem } from '../../engine/rules/read/problem.ts';
 import { RulesInForce } from '../../engine/rules/reload/in-force.ts';
 import { type ApiOperation, operation } from '../../operate/admin/api.ts';
 import { askPart } from '../../operate/admin/ask-part.ts';
-import type { AdminOptions } from '../../operate/admin/options.ts';
 import { onlyRule, pageSize, reason, text } from '../../operate/admin/parameters.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import type { Scope } from '../../operate/admin/scope.ts';
 import type { Answers } from '../../operate/answers/all.ts';
-import type { CandidateFacts } from '../../operate/candidate/book.ts';
 import type { Background } from '../../operate/observe/work-state.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
 import { paintFor } from '../lab/commands/paint.ts';
 import { describeTop } from '../lab/sketches/rule-top.ts';
 import type { TriedCandidate, TriedKeys, TriedRule } from './answers.ts';
+import type { BookFacts, CandidateBook } from './book.ts';
 import { countDifferences, diffJson, diffRules } from './diff/diff.ts';
 import type { CandidateQuestion } from './open.ts';
 import { CANDIDATE_INTERVAL_MS, CandidateRecords } from './records.ts';
 import { renderCandidate, renderCandidateDiff } from './render-candidate.ts';
 import { type ChangedKeys, mergeReports, noTally, type RuleTrial, type TrialReport } from './report.ts';
 import { carryOver, unifiedDiff } from './rule-patch.ts';
-import { decodeText, readRuleFiles, ruleTextOperations, shownProblems } from './rule-text-operations.ts';
+import {
+  type CandidateOptions,
+  decodeText,
+  readRuleFiles,
+  ruleTextOperations,
+  shownProblems,
+} from './rule-text-operations.ts';
 
 const MAX_KEYS = 100;
 const DEFAULT_KEYS = 10;
@@ -39,8 +44,9 @@ const MAX_SHOWN_ERRORS = 200;
 const START_MS = 10_000;
 
 /** Operations on rules that are tried on live traffic. */
-export const candidateOperations = ((options, settings, { records, background }) => {
-  const { candidate } = options;
+export const candidateOperations = ((admin, settings, { records, background }) => {
+  const candidate = admin.sourced.candidate as CandidateBook; // which this part has opened
+  const options: CandidateOptions = { ...admin, candidate };
   const isShared = settings.rules.candidate.path === undefined && settings.counters.store.kind !== 'memcache'; // which keeps no records
   const sent = new CandidateRecords(isShared ? records : memoryRecords(), candidate);
   return {
@@ -58,7 +64,7 @@ function follow(sent: CandidateRecords, background: Background): () => void {
   return every(CANDIDATE_INTERVAL_MS, () => void state.run(() => sent.follow()));
 }
 
-function viewOperations(options: AdminOptions): readonly ApiOperation[] {
+function viewOperations(options: CandidateOptions): readonly ApiOperation[] {
   const { candidate } = options;
   return [
     operation('GET /api/v1/candidate', {
@@ -112,7 +118,7 @@ function viewOperations(options: AdminOptions): readonly ApiOperation[] {
 
 /** @throws ApiProblem  404, 409: there is no candidate, no request has been tried, or the file is not in force */
 async function patchOf(
-  options: AdminOptions,
+  options: CandidateOptions,
   who: string,
   path: string | undefined,
 ): Promise<Answers['GET /api/v1/candidate/patch']> {
@@ -142,7 +148,7 @@ async function patchOf(
 
 const oneLine = (text: string): string => text.replaceAll(/[\s\p{C}]+/gu, ' ').trim();
 
-function changeOperations(options: AdminOptions, sent: CandidateRecords): readonly ApiOperation[] {
+function changeOperations(options: CandidateOptions, sent: CandidateRecords): readonly ApiOperation[] {
   const { audit, candidate } = options;
   return [
     operation('POST /api/v1/candidate', {
@@ -185,7 +191,7 @@ function changeOperations(options: AdminOptions, sent: CandidateRecords): readon
  *
  * @throws ApiProblem  403
  */
-function requireTried({ candidate: { facts } }: AdminOptions, scope: Scope): void {
+function requireTried({ candidate: { facts } }: CandidateOptions, scope: Scope): void {
   if (facts.state === 'wrong') return scope.requireAll(); // its domains are not known
   if (!facts.domains.every((domain) => scope.hasDomain(domain))) throw new ApiProblem(403, OTHERS_CANDIDATE);
 }
@@ -206,7 +212,7 @@ function invalidCandidate(problems: readonly Problem[]): ApiProblem {
 
 /** A change for the audit log. @param after  null: the trial ends */
 const auditedChange = (
-  { state, hash, domains }: CandidateFacts,
+  { state, hash, domains }: BookFacts,
   { by, reason: why }: { readonly by: string; readonly reason: string },
   after: object | null,
 ) => ({
@@ -220,7 +226,7 @@ const auditedChange = (
 
 /** The merged reports of all processes on the current candidate. */
 async function collectReport(
-  { ask, candidate }: AdminOptions,
+  { ask, candidate }: CandidateOptions,
   keys: number,
   rule?: string,
 ): Promise<TrialReport | undefined> {
@@ -231,7 +237,7 @@ async function collectReport(
   return mergeReports(reports.filter((report) => report.hash === hash)); // a process may still try the previous one
 }
 
-function compared({ candidate, rules, settings }: AdminOptions): Answers['GET /api/v1/candidate/diff'] {
+function compared({ candidate, rules, settings }: CandidateOptions): Answers['GET /api/v1/candidate/diff'] {
   const packed = candidate.packed();
   if (!packed) throw new ApiProblem(404, 'no candidate is tried');
   const { domains, ruleCount } = candidate.facts;
@@ -242,7 +248,7 @@ function compared({ candidate, rules, settings }: AdminOptions): Answers['GET /a
 }
 
 /** Whether the rules of a domain in force are those of this text, which may have been read later. */
-function isInForce({ candidate, rules, settings }: AdminOptions, domain: string, text: string): boolean {
+function isInForce({ candidate, rules, settings }: CandidateOptions, domain: string, text: string): boolean {
   const found = candidate.check(text);
   const current = selectDomains(rules(), [domain]);
   if (!found.ok || found.ruleCount !== current.rules.length) return false;
@@ -265,7 +271,7 @@ const noFigures: Omit<TrialReport, 'sinceMs' | 'hash'> = {
 const MAX_SHOWN_RULES = 500;
 
 /** The candidate as the API shows it. @param keys  the number of keys of each rule */
-async function shown(options: AdminOptions, keys = DEFAULT_KEYS, rule?: string): Promise<TriedCandidate> {
+async function shown(options: CandidateOptions, keys = DEFAULT_KEYS, rule?: string): Promise<TriedCandidate> {
   const report = await collectReport(options, keys, rule); // undefined: no process tries it yet
   const { candidate, settings, hash } = options;
   const { state, origin, posted, loadedAtMs, domains, ruleCount, problems, hash: ofRules } = candidate.facts;
@@ -296,7 +302,7 @@ async function shown(options: AdminOptions, keys = DEFAULT_KEYS, rule?: string):
   };
 }
 
-function showRule(trial: RuleTrial, most: number, hash: AdminOptions['hash']): TriedRule {
+function showRule(trial: RuleTrial, most: number, hash: CandidateOptions['hash']): TriedRule {
   const shown = ({ list, count, isAtLeast }: ChangedKeys): TriedKeys => {
     const top = { rule: trial.rule, by: 'refusals', list, countedOneIn: 1 } as const;
     const { unlistedAtMost, keys } = describeTop(top, most, hash);

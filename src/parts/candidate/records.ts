@@ -4,7 +4,7 @@ import { fields, text, type ValueOf } from '../../base/shape.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { valid } from '../../operate/admin/schema.ts';
-import type { CandidateBook, PostedCandidate } from '../../operate/candidate/book.ts';
+import type { CandidateBook, PostedCandidate } from './book.ts';
 
 /** The id of the newest text: small, since it is read at every poll. */
 const NEWEST = 'candidate';

@@ -7,8 +7,13 @@ import type { AdminOptions } from '../../operate/admin/options.ts';
 import { domain } from '../../operate/admin/parameters.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import type { Answers } from '../../operate/answers/all.ts';
-import { POSTED_NAME } from '../../operate/candidate/book.ts';
 import type { RuleProblems } from './answers.ts';
+import { type CandidateBook, POSTED_NAME } from './book.ts';
+
+/** What operations on rules that are not in force need. */
+export interface CandidateOptions extends AdminOptions {
+  readonly candidate: CandidateBook;
+}
 
 /** The largest file that is sent: files are sent whole. */
 const MAX_FILE_BYTES = 1024 * 1024;
@@ -27,7 +32,7 @@ export const shownProblems = (problems: readonly Problem[]): RuleProblems => ({
 });
 
 /** Operations that return the text of the rules, and the problems in a text. */
-export function ruleTextOperations(options: AdminOptions): readonly ApiOperation[] {
+export function ruleTextOperations(options: CandidateOptions): readonly ApiOperation[] {
   return [
     operation('POST /api/v1/rules/check', {
       summary: 'checks a rule file as weir check does, for the store of this service; changes nothing',
@@ -61,7 +66,7 @@ export function decodeText(body: Buffer): string {
 /** Throws if the bytes are not UTF-8; strips a byte order mark. */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-function checked({ candidate }: AdminOptions, text: string): Answers['POST /api/v1/rules/check'] {
+function checked({ candidate }: CandidateOptions, text: string): Answers['POST /api/v1/rules/check'] {
   const found = candidate.check(text);
   if (!found.ok) return { ok: false, ...shownProblems(found.problems) };
   const [first] = found.packed;

@@ -4,16 +4,15 @@ import { durationMs } from '../../engine/algorithms/limit.ts';
 import { limitsInFlight } from '../../engine/holds/limits.ts';
 import { storeTraits } from '../../engine/open/options.ts';
 import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
-import type { OverlayFile } from '../../engine/rules/read/overlaid.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
 import { loadSource } from '../../engine/rules/reload/book.ts';
 import { plainPath, type RuleSource, runtimeDirectory } from '../../engine/rules/reload/files.ts';
 import type { RuleFileState } from '../../engine/rules/reload/load.ts';
-import { readOverlayFiles } from '../../engine/rules/reload/overlay-files.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 import { readSettings, type Settings } from '../../settings/settings.ts';
 import { counterOptions, spendProblem } from '../../settings/store-traits.ts';
 import { InvalidSettings } from '../../settings/values.ts';
+import { readOverlays } from '../lab/commands/load-rules.ts';
 
 /** The store of the counters, overriding the environment. */
 type BackendName = 'memory' | 'redis' | 'memcached';
@@ -78,8 +77,7 @@ export async function check(paths: readonly string[], env: Environment, options:
     const message = `rules come from a control plane (CONFIG_TYPE=GRPC_XDS_SOTW): name the files to check`;
     return invalid([...found, ofEnvironment('error', message)]);
   }
-  const { overlayPath } = settings.rules;
-  const laid = await readOverlays(overlay.length > 0 || overlayPath === undefined ? overlay : [overlayPath]);
+  const laid = await readOverlays(overlay, settings.rules.overlayPath);
   const loaded = await loadSource(source, {
     overlay: laid.files,
     mergeDomains: mergeDomains || settings.rules.mergeDomains,
@@ -158,18 +156,6 @@ function createSource(
       return lists.flat();
     },
   };
-}
-
-/** The overlay files of several paths, and problems of unreadable ones. */
-async function readOverlays(paths: readonly string[]) {
-  const files: OverlayFile[] = [];
-  const problems: Problem[] = [];
-  for (const path of paths) {
-    const read = await readOverlayFiles(plainPath(path));
-    if ('files' in read) files.push(...read.files);
-    else problems.push(...read.problems);
-  }
-  return { files, problems };
 }
 
 const stdinFile = (text = ''): RuleFileState => ({ path: '/dev/stdin', name: STDIN, state: STDIN, text });

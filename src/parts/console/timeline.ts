@@ -1,9 +1,8 @@
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
-import type { AdminOptions } from '../../operate/admin/options.ts';
+import { type AdminOptions, type CandidateFacts, noCandidate } from '../../operate/admin/options.ts';
 import type { Scope } from '../../operate/admin/scope.ts';
 import { describeOverride, type Shown, shownEntries } from '../../operate/admin/shown.ts';
-import type { CandidateFacts } from '../../operate/candidate/book.ts';
 import type { StoreFacts } from '../../operate/observe/table.ts';
 import type { TimelineMark } from './answers.ts';
 
@@ -30,7 +29,7 @@ export function timelineState({ sourced, store, overrides }: AdminOptions): Time
     reload: reloaded && { atMs: reloaded.atMs, text: reloaded.reload.text ?? 'no rule has changed' },
     problem: problem && formatProblem(problem),
     store: store(),
-    candidate: sourced.candidate.facts,
+    candidate: sourced.candidate?.facts ?? noCandidate,
     overrides: [...overrides.all()],
   };
 }

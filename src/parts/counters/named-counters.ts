@@ -14,9 +14,9 @@ import { atTime, type Entry, type Match, match, withIds } from '../../engine/rul
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import type { CounterState } from '../lab/answers/counters.ts';
+import type { DescriptorCounters, ListedCounter, ListedCounters } from '../lab/answers/listed-counters.ts';
 import { counterState } from '../lab/counters/counter-state.ts';
 import { type NamedChild, namedChildren, readChildren } from '../lab/counters/shared-children.ts';
-import type { DescriptorCounters, ListedCounter, ListedCounters } from './answers.ts';
 
 /** Names the counters by their descriptor. */
 export interface CountedDescriptor {

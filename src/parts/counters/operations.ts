@@ -24,7 +24,7 @@ import { describeOverride, shownBy, shownEntries } from '../../operate/admin/sho
 import type { Answers } from '../../operate/answers/all.ts';
 import type { OperatorPart } from '../../serve/control/part.ts';
 import type { CounterState } from '../lab/answers/counters.ts';
-import type { ChangedCounters, DescriptorCounters, ListedCounters } from './answers.ts';
+import type { ChangedCounters, DescriptorCounters, ListedCounters } from '../lab/answers/listed-counters.ts';
 import type { CounterChange, ListQuery, NamedCounter, NamedCounters } from './named-counters.ts';
 import type { CounterQuestion } from './open.ts';
 

@@ -2,11 +2,10 @@ import { memoryUsage } from 'node:process';
 import { rfc3339 } from '../../base/times.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { type ApiOperation, operation } from '../../operate/admin/api.ts';
-import type { AdminOptions } from '../../operate/admin/options.ts';
+import { type AdminOptions, type CandidateFacts, noCandidate } from '../../operate/admin/options.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { chooseView, type View } from '../../operate/admin/scope.ts';
 import type { Answers } from '../../operate/answers/all.ts';
-import type { CandidateFacts } from '../../operate/candidate/book.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
 import type { WorkReport } from '../../operate/observe/work-state.ts';
 import type { Instance, Status, StatusFinding } from './answers.ts';
@@ -53,7 +52,7 @@ async function readStatus(options: StatusOptions, isFor: View): Promise<Status> 
     ...attention,
     undecided: { ...statistics.undecided },
     overrides: describeOverrides(options.overrides.all()),
-    candidate: describeCandidate(options.candidate.facts),
+    candidate: describeCandidate(options.sourced.candidate?.facts ?? noCandidate),
     workers: { expected: options.settings.workers, restarts: options.restarts() },
     background: options.background().map(describeWork),
     memory: memoryByOwner(options.figures(), memoryUsage.rss()),

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
-import type { SourcedRules } from '../../operate/admin/options.ts';
+import type { Candidate, SourcedRules } from '../../operate/admin/options.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { logRuleLoads } from '../../operate/observe/rule-loads.ts';
 import { createStatistics } from '../../operate/observe/stats.ts';
@@ -57,7 +57,7 @@ export function openControl(
     const { openOps } = await import('./ops.ts'); // while deciders open with the rules
     const ops = add(await openOps(settings, sources, context));
     deciders.follow(ops.onCallFinished);
-    core.rules.candidate.start(); // the start does not wait for it
+    core.rules.candidate?.start(); // the start does not wait for it
     send({
       kind: 'opened',
       about: about(settings, { rules: core.rules, debug: ops.debug, localToken: start.localToken }),
@@ -68,11 +68,12 @@ export function openControl(
 
 /** Sends the current rules and the candidate, now and after each change. */
 function sendRules({ book, candidate }: SourcedRules, send: (message: FromControl) => void): void {
-  const sendThose = (kind: 'rules' | 'candidate', of: Pick<SourcedRules['candidate'], 'packed'>): void => {
+  const sendThose = (kind: 'rules' | 'candidate', of: Pick<Candidate, 'packed'>): void => {
     for (const message of rulesMessages(of.packed())) send({ kind, message });
   };
   book.onChange(() => sendThose('rules', book));
-  candidate.onChange(() => sendThose('candidate', candidate));
   sendThose('rules', book);
+  if (!candidate) return;
+  candidate.onChange(() => sendThose('candidate', candidate));
   sendThose('candidate', candidate);
 }

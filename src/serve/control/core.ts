@@ -31,7 +31,7 @@ export function openControlCore(
     const store = { ...storeTraits(options), limitation: createLimitation({ ...options, clock: context.clock }) };
     const rules = await openRules(settings.rules, { store, onLoad }, context);
     add(rules.book);
-    add(rules.candidate);
+    if (rules.candidate) add(rules.candidate);
     const hasOwnRecords = settings.counters.store.kind === 'memcache'; // which keeps no lists and maps
     const recordsOfDeciders = remoteRecords((call) => askOne({ kind: 'records', call }));
     const records = hasOwnRecords ? memoryRecords() : recordsOfDeciders;

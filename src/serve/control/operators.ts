@@ -57,7 +57,6 @@ export function openOperators(
       hash,
       rules: rules.book.rules,
       sourced: rules,
-      candidate: rules.candidate,
       overrides,
       findings: () => parts().flatMap((part) => part.findings?.() ?? []),
       refusing: (isFor) =>

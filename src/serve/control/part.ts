@@ -1,6 +1,9 @@
 import type { Route } from '../../edge/http/server.ts';
 import type { Records } from '../../engine/backends/records.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
+import type { ReplicaSource } from '../../engine/rules/reload/book.ts';
+import type { Overlay } from '../../engine/rules/reload/overlay-files.ts';
 import type { ApiOperation } from '../../operate/admin/api.ts';
 import type { AdminOptions, KnownFinding } from '../../operate/admin/options.ts';
 import type { View } from '../../operate/admin/scope.ts';
@@ -46,6 +49,13 @@ export interface OperatorContext extends ProcessContext {
   readonly keep: (part: string, value: unknown) => void;
   /** The part of the statistics that earlier processes have sent to where they are kept. */
   readonly earlier: Statistics;
+}
+
+/** What rules are checked by that are tried beside those in force. */
+export interface CandidateSources {
+  readonly store: StoreTraits;
+  readonly overlay: Overlay | undefined;
+  readonly replicas: ReplicaSource | undefined;
 }
 
 export type OpenOperatorPart = (

@@ -1,17 +1,14 @@
-import { every } from '../../base/clock.ts';
 import type { StoreTraits } from '../../engine/rules/compile/fit.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
-import { countProblems, formatProblem } from '../../engine/rules/read/problem.ts';
-import { openRuleBook, type ReplicaSource, type RuleBook } from '../../engine/rules/reload/book.ts';
+import { openRuleBook, type RuleBook } from '../../engine/rules/reload/book.ts';
 import { plainPath, runtimeDirectory } from '../../engine/rules/reload/files.ts';
-import { checkRuleFiles, type LoadedRules } from '../../engine/rules/reload/load.ts';
+import type { LoadedRules } from '../../engine/rules/reload/load.ts';
 import { Overlay } from '../../engine/rules/reload/overlay-files.ts';
 import type { SourcedRules } from '../../operate/admin/options.ts';
-import { CandidateBook, type CandidateFacts } from '../../operate/candidate/book.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { logProblems, type OnLoad } from '../../operate/observe/rule-loads.ts';
 import type { RulesInForceFacts } from '../../operate/observe/table.ts';
-import { replicaSources, ruleSources } from '../../parts/parts.ts';
+import { candidates, replicaSources, ruleSources } from '../../parts/parts.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart } from '../parts/start-up.ts';
@@ -32,7 +29,7 @@ export async function openRules(
   const { clock, log } = context;
   const overlay = overlayPath === undefined ? undefined : await openOverlay(overlayPath, log);
   const [replicas] = Object.values(replicaSources).map((openSource) => openSource(context));
-  const candidate = openCandidateBook(options, { store, overlay, replicas }, context);
+  const [candidate] = Object.values(candidates).map((open) => open(options, { store, overlay, replicas }, context));
   const overlaid = (from: string): string => (overlay ? `${from}, with the overlay ${overlay.description}` : from);
   let last: LoadedRules | undefined;
   let loadedRules: Omit<RulesInForceFacts, 'isNewest'> | undefined;
@@ -51,7 +48,7 @@ export async function openRules(
     store,
     overlay,
     replicaSource: replicas,
-    candidate: () => candidate.packed(),
+    candidate: () => candidate?.packed(),
     onLoad(loaded: LoadedRules) {
       last = loaded;
       const atMs = clock();
@@ -83,42 +80,4 @@ async function openOverlay(path: string, log: Logger): Promise<Overlay> {
   overlay.close();
   logProblems(overlay.problems, log);
   throw new CannotStart(`the overlay ${path} is invalid: see above`);
-}
-
-/** Opens the book that loads candidates. The service starts without waiting for one. */
-function openCandidateBook(
-  { candidate: { path }, mergeDomains }: Settings['rules'],
-  {
-    store,
-    overlay,
-    replicas,
-  }: {
-    readonly store: StoreTraits;
-    readonly overlay: Overlay | undefined;
-    readonly replicas: ReplicaSource | undefined;
-  },
-  { clock, log }: ProcessContext,
-): CandidateBook {
-  const book = new CandidateBook({
-    clock,
-    every,
-    pollIntervalMs: POLL_INTERVAL_MS,
-    onState: (facts) => logCandidate(facts, log),
-    check: (files, over) => checkRuleFiles(files, { mergeDomains, store, overlay: over, replicas: replicas?.count }),
-    source: path === undefined ? undefined : plainPath(path),
-    overlay: () => overlay?.files ?? [],
-  });
-  overlay?.onChange(() => book.checkAgain());
-  return book;
-}
-
-/** Maximum number of a candidate's problems that are logged. */
-const MAX_CANDIDATE_PROBLEMS = 20;
-
-function logCandidate({ state, ruleCount, domains, hash, problems }: CandidateFacts, log: Logger): void {
-  if (state === 'on') log.info(`trying a candidate: ${ruleCount} rules of ${domains.length} domains, hash ${hash}`);
-  if (state === 'off') log.info('no candidate is active');
-  if (state !== 'wrong') return;
-  for (const problem of problems.slice(0, MAX_CANDIDATE_PROBLEMS)) log.error(formatProblem(problem));
-  log.error(`the candidate is invalid and not tried: ${countProblems(problems)} problems (see above)`);
 }

@@ -6,8 +6,7 @@ import type { Limit } from '../../../src/engine/holds/limits.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { match } from '../../../src/engine/rules/match/match.ts';
 import { type Level, listRules, type Node, type RuleTree } from '../../../src/engine/rules/match/tree.ts';
-import type { AdminOptions } from '../../../src/operate/admin/options.ts';
-import { ruleTextOperations } from '../../../src/parts/candidate/rule-text-operations.ts';
+import { type CandidateOptions, ruleTextOperations } from '../../../src/parts/candidate/rule-text-operations.ts';
 import { listCounters } from '../../../src/parts/counters/named-counters.ts';
 import { RedisBackend } from '../../../src/parts/redis/backend.ts';
 import { TopKeys } from '../../../src/parts/top/top-keys.ts';
@@ -97,7 +96,7 @@ test('the files of a domain are found without creating rules of other domains', 
   );
   const tree = { domains, rules: listRules(domains) };
   const settings = { rules: { origin: { path: __dirname } } };
-  const options = { rules: () => tree, settings } as unknown as AdminOptions; // the properties that it reads
+  const options = { rules: () => tree, settings } as unknown as CandidateOptions; // the properties that it reads
   const [, text] = ruleTextOperations(options);
   expect(await text?.answer({ query: { domain: 'shop' } } as never)).toMatchObject({ files: [{ name: __filename }] });
   expect(others).toBe(0);

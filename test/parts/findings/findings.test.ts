@@ -1,10 +1,10 @@
 import '../../helpers/realm.ts';
 import { serialize } from 'node:v8';
 import { shownBy } from '../../../src/operate/admin/shown.ts';
-import type { FindingKind } from '../../../src/parts/findings/answers.ts';
 import { Evidence } from '../../../src/parts/findings/evidence.ts';
 import { listedFinding } from '../../../src/parts/findings/operations.ts';
 import { Proxies } from '../../../src/parts/findings/proxies.ts';
+import type { FindingKind } from '../../../src/parts/lab/answers/findings.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { zipf } from '../../helpers/numbers.ts';
 import { createProxiedTraffic, type ProxiedTraffic, sent } from '../../helpers/proxied-traffic.ts';

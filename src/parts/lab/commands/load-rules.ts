@@ -30,13 +30,21 @@ export async function loadRulesAt(
   overlays: readonly string[],
   { rules: { overlayPath, mergeDomains } }: Pick<Settings, 'rules'>,
 ): Promise<RuleTree> {
-  const overlay: OverlayFile[] = [];
-  for (const one of overlays.length > 0 || overlayPath === undefined ? overlays : [overlayPath]) {
-    const read = await readOverlayFiles(plainPath(one));
-    if ('problems' in read) throw wrongRules(read.problems);
-    overlay.push(...read.files);
-  }
+  const { files: overlay, problems } = await readOverlays(overlays, overlayPath);
+  if (problems.length > 0) throw wrongRules(problems);
   return requireTree(await loadSource(plainPath(path), { mergeDomains, overlay }));
+}
+
+/** The overlay files of several paths, by default those of RULES_OVERLAY, and problems of unreadable ones. */
+export async function readOverlays(paths: readonly string[], overlayPath: string | undefined) {
+  const files: OverlayFile[] = [];
+  const problems: Problem[] = [];
+  for (const path of paths.length > 0 || overlayPath === undefined ? paths : [overlayPath]) {
+    const read = await readOverlayFiles(plainPath(path));
+    if ('files' in read) files.push(...read.files);
+    else problems.push(...read.problems);
+  }
+  return { files, problems };
 }
 
 /**

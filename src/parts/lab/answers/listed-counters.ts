@@ -1,7 +1,7 @@
-import { anyOf, fields, flag, listOf, text, type ValueOf, whole } from '../../base/shape.ts';
-import { shownOverride } from '../../edge/http/shapes.ts';
-import { algorithm, entries, placeFields } from '../../edge/listing/shapes.ts';
-import { counterState, holdFields, sharedChild, stateFields } from '../lab/answers/counters.ts';
+import { anyOf, fields, flag, listOf, text, type ValueOf, whole } from '../../../base/shape.ts';
+import { shownOverride } from '../../../edge/http/shapes.ts';
+import { algorithm, entries, placeFields } from '../../../edge/listing/shapes.ts';
+import { counterState, holdFields, sharedChild, stateFields } from './counters.ts';
 
 /** The rule of a counter, its limit such as `5 per minute`, and its state. */
 const counterFields = { rule: text, limit: text, algorithm, ...stateFields };

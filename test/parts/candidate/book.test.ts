@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { OverlayFile } from '../../../src/engine/rules/read/overlaid.ts';
 import { plainPath } from '../../../src/engine/rules/reload/files.ts';
 import { type CheckedRules, checkRuleFiles, type RuleFileState } from '../../../src/engine/rules/reload/load.ts';
-import { CandidateBook, type CandidateFacts } from '../../../src/operate/candidate/book.ts';
+import { type BookFacts, CandidateBook } from '../../../src/parts/candidate/book.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { until } from '../../helpers/until.ts';
 
@@ -23,7 +23,7 @@ descriptors:
 
 /** A book that polls when the test calls `poll`. */
 function bookOf(path?: string, overlay: () => readonly OverlayFile[] = () => [], check = checked) {
-  const states: CandidateFacts[] = [];
+  const states: BookFacts[] = [];
   let poll = (): void => {};
   const book = new CandidateBook({
     check,
@@ -92,7 +92,7 @@ test('changes of files are followed: invalid files end the trial, and valid ones
   const { book, states, poll } = bookOf(path);
   await until('the file is missing', () => book.facts.state === 'wrong');
   expect(book.facts.problems).toMatchObject([{ file: path, message: expect.stringContaining('cannot be read') }]);
-  const write = async (text: string, state: CandidateFacts['state']) => {
+  const write = async (text: string, state: BookFacts['state']) => {
     writeFileSync(path, text);
     poll();
     await until(`the candidate is ${state}`, () => book.facts.state === state);

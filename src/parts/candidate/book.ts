@@ -6,6 +6,7 @@ import type { OverlayFile } from '../../engine/rules/read/overlaid.ts';
 import type { Problem } from '../../engine/rules/read/problem.ts';
 import { listFiles, type RuleSource } from '../../engine/rules/reload/files.ts';
 import type { CheckedRules, RuleFileState } from '../../engine/rules/reload/load.ts';
+import { type Candidate, type CandidateFacts, noCandidate } from '../../operate/admin/options.ts';
 
 /** A candidate that an operator has sent. */
 export interface PostedCandidate {
@@ -16,21 +17,12 @@ export interface PostedCandidate {
   readonly reason: string;
 }
 
-/** The status of the candidate. */
-export interface CandidateFacts {
-  /**
-   * off      there is no candidate
-   * on       it is being tried
-   * wrong    it has problems, and is not tried
-   */
-  readonly state: 'off' | 'on' | 'wrong';
+/** The status of the candidate, with what only operators of candidates see. */
+export interface BookFacts extends CandidateFacts {
   /** The last source; undefined: there has been no candidate. */
   readonly origin: 'file' | 'api' | undefined;
   /** Undefined: the candidate is from files, or off. */
   readonly posted: PostedCandidate | undefined;
-  /** Milliseconds since the epoch; undefined: it is not on. */
-  readonly loadedAtMs: number | undefined;
-  readonly hash: string | undefined;
   readonly domains: readonly string[];
   readonly ruleCount: number;
   /** Its errors and warnings; only warnings while it is on. */
@@ -49,7 +41,7 @@ interface CandidateBookOptions {
   /** Calls the function repeatedly, until the returned function is called. */
   readonly every: (intervalMs: number, run: () => void) => () => void;
   /** Called when the state has changed, for the log. */
-  readonly onState: (facts: CandidateFacts) => void;
+  readonly onState: (facts: BookFacts) => void;
 }
 
 /** The name in messages of a text sent by an operator. */
@@ -63,11 +55,9 @@ type Input =
   | { readonly origin: 'file'; readonly files: readonly RuleFileState[] }
   | { readonly origin: 'api'; readonly posted: PostedCandidate };
 
-const off: Omit<CandidateFacts, 'origin'> = {
-  state: 'off',
+const off: Omit<BookFacts, 'origin'> = {
+  ...noCandidate,
   posted: undefined,
-  loadedAtMs: undefined,
-  hash: undefined,
   domains: [],
   ruleCount: 0,
   problems: [],
@@ -77,11 +67,11 @@ const off: Omit<CandidateFacts, 'origin'> = {
  * The candidate of this service: from files, which are polled, or sent by an operator, whichever came last. An invalid
  * one is off.
  */
-export class CandidateBook {
+export class CandidateBook implements Candidate {
   readonly #options: CandidateBookOptions;
   readonly #listeners: (() => void)[] = [];
   #stop = (): void => {};
-  #facts: CandidateFacts = { ...off, origin: undefined };
+  #facts: BookFacts = { ...off, origin: undefined };
   #packed: PackedRules | undefined;
   #input: Input | undefined;
   /** The state of the files at the last poll. */
@@ -102,7 +92,7 @@ export class CandidateBook {
     void this.#poll(source);
   }
 
-  get facts(): CandidateFacts {
+  get facts(): BookFacts {
     return this.#facts;
   }
 
@@ -183,7 +173,7 @@ export class CandidateBook {
     this.#put({ ...off, state: 'wrong', origin: 'file', problems }, undefined);
   }
 
-  #put(facts: CandidateFacts, packed: PackedRules | undefined): void {
+  #put(facts: BookFacts, packed: PackedRules | undefined): void {
     this.#facts = facts;
     this.#packed = packed;
     this.#options.onState(facts);

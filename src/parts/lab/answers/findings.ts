@@ -1,5 +1,5 @@
-import { fields, listOf, oneOf, text, time, type ValueOf } from '../../base/shape.ts';
-import { entries } from '../../edge/listing/shapes.ts';
+import { fields, listOf, oneOf, text, time, type ValueOf } from '../../../base/shape.ts';
+import { entries } from '../../../edge/listing/shapes.ts';
 
 /** What may be wrong with the configuration of a proxy. */
 export const findingKinds = [
