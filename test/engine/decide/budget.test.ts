@@ -9,12 +9,12 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { MemoryUsage, type UsageSource } from '../../../src/engine/backends/usage.ts';
 import { type Answer, type Decider, decide, type RateLimitRequest } from '../../../src/engine/decide/decide.ts';
 import { requestDebits } from '../../../src/engine/decide/plan.ts';
-import { lapses } from '../../../src/engine/holds/reservation.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../../src/engine/rules/reload/load.ts';
 import { RedisBackend } from '../../../src/parts/redis/backend.ts';
 import { RedisUsage } from '../../../src/parts/redis/usage.ts';
+import { lapses } from '../../../src/parts/reservations/reservation.ts';
 import { type FakeClock, fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { deciderOf } from '../../helpers/decider.ts';

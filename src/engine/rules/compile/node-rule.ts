@@ -5,7 +5,7 @@ import { isReservation } from '../../holds/limits.ts';
 import { isFixed } from '../match/matchers.ts';
 import type { IdEntry, Naming, Node, Rule, RuleLimit, UnitCost } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
-import { format, idKinds, notCounted } from '../read/format.ts';
+import { format, idKinds, notCounted, reserving } from '../read/format.ts';
 import {
   compositeName,
   listLimits,
@@ -91,7 +91,7 @@ export function childContext(block: Block<'node'>, above: Above): Above {
     orderedUpTo: above.orderedUpTo ?? ((block.values as NodeHead).anyOrder ? at : undefined),
     pools: sharedValue === undefined ? above.pools : [...above.pools, { at, value: sharedValue }],
     node: undefined,
-    reserves: listLimits(block).some(({ values }) => values.reserve !== undefined),
+    reserves: listLimits(block).some(({ values }) => reserving.some((key) => values[key] !== undefined)),
     shares: sharedKey(block.values) !== undefined,
   };
 }
@@ -186,17 +186,17 @@ function buildCommit(block: Block<'node'>, { node, levels, reserves, problems }:
       'not_counted: commit uses the limits of the node above: remove the limits and descriptors of this node',
     );
   if (!isFixed(key)) return report(`not_counted: commit requires a key without '*', got '${key}'`);
-  const reserving = (rule?.limits ?? []).filter(({ limit }) => isReservation(limit));
-  if (rule && reserving.length > 0) {
+  const reserved = (rule?.limits ?? []).filter(({ limit }) => isReservation(limit));
+  if (rule && reserved.length > 0) {
     const { schedule: whole, ...always } = rule;
-    const schedule = whole?.map((one) => reserving.find((other) => other === one));
-    const own = readUnitCost(block, reserving, problems);
-    const countWhen = readStatuses(block, reserving, problems);
+    const schedule = whole?.map((one) => reserved.find((other) => other === one));
+    const own = readUnitCost(block, reserved, problems);
+    const countWhen = readStatuses(block, reserved, problems);
     return {
       ...always,
       ...(countWhen && { countWhen }),
       ...(own && { unitCost: { ...own, isPart: true } }),
-      limits: reserving,
+      limits: reserved,
       ...(schedule && { schedule }),
       replaces: [],
       commitAt: levels.length,
