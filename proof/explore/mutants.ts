@@ -62,7 +62,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'reservations',
-    file: 'src/engine/holds/reservation.ts',
+    file: 'src/parts/reservations/reservation.ts',
     changes: [
       ['event === REPEATED ? 0 : Math.min(used, most)', 'Math.min(used, most)'],
       ['add(own, limit.holder, 0, nowMs, nowMs, nowMs);', ''],
@@ -75,7 +75,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'commits',
-    file: 'src/engine/ledger/pending-commits.ts',
+    file: 'src/parts/reservations/pending-commits.ts',
     changes: [
       ["if (replies[at]?.code !== 'UNAVAILABLE') {", 'if (replies[at]) {'],
       ['Math.max(limit.ttlMs - TIMEOUT_MS, limit.ttlMs / 2)', '2 * limit.ttlMs'],
@@ -102,7 +102,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'invalidation',
-    file: 'src/engine/backends/redis/invalidations.ts',
+    file: 'src/parts/redis/invalidations.ts',
     depth: 9,
     changes: [
       ['if (!wasLive) this.#listener.missed();', ''],
@@ -175,7 +175,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'windows',
-    file: 'src/engine/backends/redis/window-counts.ts',
+    file: 'src/parts/redis/window-counts.ts',
     changes: [
       ["'PXAT', String(endMs), 'NX');\n    else if (!instead)", "'PXAT', String(endMs));\n    else if (!instead)"],
       ['const MIN_LEFT_MS = 100;', 'const MIN_LEFT_MS = 0;'],

@@ -1,22 +1,10 @@
 import type { ValueOf } from '../../base/shape.ts';
 import { partAnswers } from '../../parts/answers.ts';
-import { counterAnswers } from './counters.ts';
-import { explainAnswers } from './explain.ts';
-import { findingAnswers } from './findings.ts';
-import { ruleAnswers } from './rules.ts';
 import { serviceAnswers } from './service.ts';
-import { statusAnswers } from './status.ts';
-import { viewAnswers } from './views.ts';
 
 /** The JSON of each operation's 200 response. */
 export const answers = {
   ...serviceAnswers,
-  ...statusAnswers,
-  ...explainAnswers,
-  ...viewAnswers,
-  ...findingAnswers,
-  ...counterAnswers,
-  ...ruleAnswers,
   ...partAnswers,
 };
 

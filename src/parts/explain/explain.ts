@@ -10,13 +10,8 @@ import type { Debit, Entries } from '../../engine/ledger/debit.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
 import { missingText } from '../../engine/rules/match/required-keys.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
-import type { SharedChild } from '../../operate/answers/counters.ts';
-import type {
-  ExplainedDecision,
-  ExplainedDescriptor,
-  ExplainedLimit,
-  Explanation,
-} from '../../operate/answers/explain.ts';
+import type { SharedChild } from '../lab/answers/counters.ts';
+import type { ExplainedDecision, ExplainedDescriptor, ExplainedLimit, Explanation } from '../lab/answers/explain.ts';
 import { type NamedChild, namedChildren, readChildren } from '../lab/counters/shared-children.ts';
 import { explainDescriptors, type ObservedDebit, sourceTexts } from './explain-descriptors.ts';
 

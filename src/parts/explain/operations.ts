@@ -8,13 +8,14 @@ import type { AdminOptions } from '../../operate/admin/options.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { parseJson } from '../../operate/admin/schema.ts';
 import type { Scope } from '../../operate/admin/scope.ts';
-import type { Explanation } from '../../operate/answers/explain.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
+import type { Explanation } from '../lab/answers/explain.ts';
+import type { QuotasPart } from '../lab/quotas-part.ts';
 
-type Explains = Parameters<OpenOperatorPart>[2]['explains'];
+type Opened = Parameters<OpenOperatorPart>[2]['opened'];
 
 /** The operation that explains the answer to a request. */
-export const explainOperations: OpenOperatorPart = (options, _settings, { explains }) => ({
+export const explainOperations: OpenOperatorPart = (options, _settings, { opened }) => ({
   operations: [
     operation('POST /api/v1/explain', {
       summary: 'the current answer to a request, and the reason; nothing is charged',
@@ -22,17 +23,12 @@ export const explainOperations: OpenOperatorPart = (options, _settings, { explai
       domains: 'selected',
       body: 'any',
       answers: 'The answer in the format of /json, and its explanation.',
-      answer: ({ rawBody, scope }) => explainRequest(rawBody, scope, options, explains),
+      answer: ({ rawBody, scope }) => explainRequest(rawBody, scope, options, opened),
     }),
   ],
 });
 
-async function explainRequest(
-  body: Buffer,
-  scope: Scope,
-  options: AdminOptions,
-  explains: Explains,
-): Promise<Explanation> {
+async function explainRequest(body: Buffer, scope: Scope, options: AdminOptions, opened: Opened): Promise<Explanation> {
   let request: WireRequest;
   try {
     request = requestFromJson(body);
@@ -48,8 +44,14 @@ async function explainRequest(
   if (!first) throw new ApiProblem(503, 'no process that answers requests replied in time');
   const own = options.sourced.book.packed();
   const rules = { ...(own && { version: hashRules(own) }), source: options.sourced.description };
-  let explanation: Explanation = { ...first.reply, rules };
-  for (const explain of explains()) explanation = await explain(explanation, request.domain);
+  const quotas = opened.get('quotas') as QuotasPart | undefined; // if the part is there
+  const descriptors = await Promise.all(
+    first.reply.descriptors.map(async (one) => {
+      const found = (await quotas?.quotasOf(request.domain, one.entries)) ?? [];
+      return found.length > 0 ? { ...one, quotas: found } : one;
+    }),
+  );
+  const explanation: Explanation = { ...first.reply, rules, descriptors };
   return options.settings.workers > 1 ? { ...explanation, workers: replies.map(ofWorker) } : explanation;
 }
 

@@ -1,19 +1,21 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
-import { show } from '../../../src/cli/commands/client.ts';
-import { forTerminal } from '../../../src/cli/commands/for-terminal.ts';
-import type { Paint } from '../../../src/cli/commands/paint.ts';
-import { renderAudit, renderTop, renderUnmatched } from '../../../src/cli/commands/render.ts';
-import { renderStatus } from '../../../src/cli/commands/status.ts';
 import { descriptorText, parseDescriptor } from '../../../src/edge/listing/descriptor-text.ts';
-import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
+import { renderAudit } from '../../../src/parts/audit/command.ts';
 import { renderCandidate, renderCandidateDiff } from '../../../src/parts/candidate/render-candidate.ts';
 import { renderCounters } from '../../../src/parts/counters/render.ts';
 import { renderExplanation } from '../../../src/parts/explain/render.ts';
+import type { ExplainedLimit } from '../../../src/parts/lab/answers/explain.ts';
+import { show } from '../../../src/parts/lab/commands/client.ts';
+import { forTerminal } from '../../../src/parts/lab/commands/for-terminal.ts';
+import type { Paint } from '../../../src/parts/lab/commands/paint.ts';
 import { renderOverride, renderOverrides, renderRemoved } from '../../../src/parts/overrides/command.ts';
 import { renderQuotas } from '../../../src/parts/quotas/command.ts';
 import { renderNewRefusals, renderRefusals } from '../../../src/parts/refusals/command.ts';
 import { renderSites } from '../../../src/parts/sites/command.ts';
+import { renderStatus } from '../../../src/parts/status/command.ts';
+import { renderTop } from '../../../src/parts/top/command.ts';
+import { renderUnmatched } from '../../../src/parts/unmatched/command.ts';
 import { anyText } from '../../helpers/texts.ts';
 
 interface Texts {

@@ -1,0 +1,123 @@
+import { type Backend, StoreUnavailable } from '../../engine/backends/backend.ts';
+import { createCounterKeys } from '../../engine/backends/key.ts';
+import type { BackendContext, OpenBackends, RunScript } from '../../engine/open/open-backends.ts';
+import {
+  atomicOfRedis,
+  type CounterOptions,
+  InvalidOptions,
+  keyOptions,
+  type RedisOptions,
+  type RedisStore,
+} from '../../engine/open/options.ts';
+import { describeAddress, expectedAddress, parseAddress } from '../../settings/redis-address.ts';
+import { RedisBackend } from './backend.ts';
+import { Breakers } from './breaker.ts';
+import { connect, type RedisConnection } from './connect.ts';
+import { isLate, isOfScripts, isRefusal } from './probe.ts';
+import { describeError } from './reason.ts';
+import { redisRecords } from './records.ts';
+import { RedisUsage } from './usage.ts';
+
+/** @throws InvalidOptions  a URL is malformed, or a file of certificates cannot be read */
+export async function openRedisBackends(
+  store: RedisStore,
+  options: CounterOptions,
+  context: BackendContext,
+): Promise<OpenBackends> {
+  const breakers = new Breakers(context.monotonicMs);
+  const open = (option: string, written: string | RedisOptions) =>
+    openRedis({ ...readOptions(written, option), option }, options, { ...context, breakers });
+  const { backend: main, description, ...own } = open('store.redis', store.redis);
+  const kept = { ...own, circuits: () => breakers.states() };
+  if (!store.perSecond) return { backends: { main }, ...kept, description: `in Redis: ${description}` };
+  try {
+    const perSecond = open('store.perSecond', store.perSecond);
+    return {
+      backends: { main, perSecond: perSecond.backend },
+      ...kept,
+      usage: kept.usage && perSecond.usage && [...kept.usage, ...perSecond.usage],
+      description: `in Redis: ${description}; by the second: ${perSecond.description}`,
+    };
+  } catch (error) {
+    await main.close();
+    throw error;
+  }
+}
+
+function openRedis(
+  own: RedisOptions & { readonly option: string },
+  options: CounterOptions,
+  context: BackendContext & { readonly breakers: Breakers },
+): Required<Pick<OpenBackends, 'description' | 'records' | 'runScript' | 'usage'>> & { readonly backend: Backend } {
+  const { clock, isOnClock = false, monotonicMs, breakers, lateness, onStoreEvent } = context;
+  const keys = keyOptions(options);
+  const server = describeAddress(own.address);
+  const onTlsProblem = (reason: string): void => onStoreEvent({ kind: 'invalid_tls', server, reason });
+  const redis = openConnection({ ...own, startup: options.startup, onTlsProblem });
+  redis.on('ready', () => onStoreEvent({ kind: 'up', server }));
+  redis.on('error', (error: Error) => onStoreEvent({ kind: 'down', server, reason: describeError(error) }));
+  const onUnavailable = (reason: string): void => {
+    if (isLate(reason)) return onStoreEvent({ kind: 'late', server, latenessMs: lateness.latenessMs() });
+    if (!isRefusal(reason) || redis.status !== 'ready') return; // else the missing connection has been reported
+    onStoreEvent({ kind: 'refuses_calls', server, reason });
+  };
+  const usage = options.usage ? new RedisUsage(redis, keys.prefix) : undefined;
+  const backend = new RedisBackend(redis, clock, {
+    replay: isOnClock,
+    breakers,
+    monotonicMs,
+    lateness,
+    onUnavailable,
+    name: server,
+    prefix: keys.prefix,
+    atomic: atomicOfRedis(own, keys),
+    usage,
+    probe: {
+      keys: createCounterKeys(keys.prefix, keys),
+      onProblem(reason) {
+        if (isOfScripts(reason)) return onUnavailable(reason);
+        const isKnown = isRefusal(reason) || isLate(reason) || redis.status !== 'ready'; // then it has its own event
+        if (!isKnown) onStoreEvent({ kind: 'cannot_count', server, reason });
+      },
+      onUsable: () => onStoreEvent({ kind: 'accepts_calls', server }),
+      onLimited: (reason) => onStoreEvent({ kind: 'counts_windows_only', server, reason }),
+    },
+  });
+  return {
+    backend,
+    description: server,
+    runScript: scriptRunner(redis),
+    records: redisRecords(redis, keys.prefix),
+    usage: usage && [usage],
+  };
+}
+
+/** Runs scripts of other parts. */
+export const scriptRunner =
+  (redis: RedisConnection): RunScript =>
+  async (text, key, args) => {
+    if (redis.status !== 'ready') throw new StoreUnavailable('Redis cannot be reached');
+    try {
+      return await redis.eval(text, 1, key, ...args);
+    } catch (error) {
+      throw new StoreUnavailable(describeError(error));
+    }
+  };
+
+/** @throws InvalidOptions */
+function openConnection(own: Parameters<typeof connect>[0] & { readonly option: string }): RedisConnection {
+  try {
+    return connect(own);
+  } catch (error) {
+    throw new InvalidOptions(own.option, error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** @throws InvalidOptions  the URL is malformed */
+function readOptions(written: string | RedisOptions, option: string): RedisOptions {
+  if (typeof written !== 'string') return written;
+  const address = parseAddress(written, 'SINGLE', { socket: undefined, auth: undefined });
+  if (!address) throw new InvalidOptions(option, `must be ${expectedAddress.SINGLE}`); // the URL may hold a password
+  if ('refusal' in address) throw new InvalidOptions(option, address.refusal);
+  return { address };
+}
