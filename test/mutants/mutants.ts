@@ -697,9 +697,14 @@ const budgets: readonly Mutants[] = [
     changes: [
       ['requestsPerUnit + soft > MAX_LIMIT', 'requestsPerUnit > MAX_LIMIT'],
       ["common.currency === undefined ? ''", "common.currency !== null ? ''"],
-      ['money.currency === currency ? money.billionths', 'true ? money.billionths'],
       ['most > MAX_UINT32 &&', 'most > 2 * MAX_UINT32 &&'],
     ],
+  },
+  {
+    file: 'src/parts/reservations/read-reserve.ts',
+    tests: [budget],
+    only: 'rules with budgets',
+    changes: [['money.currency === currency ? money.billionths', 'true ? money.billionths']],
   },
   {
     file: 'src/engine/rules/compile/node-rule.ts',
