@@ -125,6 +125,7 @@ describe('ask', () => {
       statuses: [
         {
           code: 'OVER_LIMIT',
+        retry_after_ms: null, // it asks for more than the limit
           currentLimit: { name: 'per-user', requestsPerUnit: 2, unit: 'DAY' },
           durationUntilReset: expect.stringMatching(/^\d+s$/),
         },

@@ -154,7 +154,12 @@ function Verdict({ answer: { status, decision, error, warning } }: { readonly an
       </State>{' '}
       {error !== undefined ? <Value text={error} whole /> : decision && `${sentence(decision.why)}.`}
       {isRefused && decision && (
-        <> {decision.passesInMs === null ? 'It can never pass.' : `It passes in ${duration(decision.passesInMs)}.`}</>
+        <>
+          {' '}
+          {decision.passesInMs === null
+            ? 'It never passes by waiting.'
+            : `It passes in ${duration(decision.passesInMs)}.`}
+        </>
       )}
       {decision && decision.delayMs > 0 && ` It is held for ${duration(decision.delayMs)}.`}
       {warning !== undefined && <Value text={` ${sentence(warning)}.`} whole />}

@@ -5,6 +5,7 @@ import { showCount } from '../../engine/algorithms/money.ts';
 import { spareTexts } from '../../engine/decide/would-refuse.ts';
 import { formatLine } from '../../engine/rules/read/problem.ts';
 import type { Answers } from '../../operate/answers/all.ts';
+import { describeChange } from '../../operate/answers/audit-text.ts';
 import type { CounterState } from '../../operate/answers/counters.ts';
 import type { ExplainedDecision } from '../../operate/answers/explain.ts';
 import type { ProxyQuota } from '../../operate/answers/quotas.ts';
@@ -55,7 +56,7 @@ function boundsText(paint: Paint, atMostTooHighBy: number, atMostTooLowBy = 0): 
 }
 
 export function renderTop({ by, rules }: Answers['GET /api/v1/top'], paint: Paint): string {
-  if (rules.length === 0) return `no ${by} in the last minute`;
+  if (rules.length === 0) return `no hits${topTexts[by]} in the last minute`;
   return rules
     .map(({ rule, total, keys, ...sampled }) => {
       const width = Math.max(...keys.map(({ hits }) => String(hits).length), 0);
@@ -64,12 +65,20 @@ export function renderTop({ by, rules }: Answers['GET /api/v1/top'], paint: Pain
         return `  ${String(hits).padStart(width)}  ${descriptor}${bounds}`;
       });
       const note = estimateNote(sampled);
-      return [`${paint.strong(rule)}  ${counted(total, by.slice(0, -1))} in the last minute${note}`, ...rows].join(
+      return [`${paint.strong(rule)}  ${counted(total, 'hit')}${topTexts[by]} in the last minute${note}`, ...rows].join(
         '\n',
       );
     })
     .join('\n\n');
 }
+
+/** What happened to the hits of a list. */
+const topTexts = {
+  hits: '',
+  refusals: ' refused',
+  refused_requests: ' refused',
+  shadowed: ' let pass by shadow or quota mode',
+} as const;
 
 /** An override that applies to a descriptor. */
 export const overrideText = ({ effect, until, by, reason }: ShownOverride): string =>
@@ -94,21 +103,9 @@ export function renderAudit({ changes }: Answers['GET /api/v1/audit']): string {
 }
 
 /** `reset demo user=alice: 5 used → 0 used`, with the descriptor as other commands take it. */
-function changeText({ change, what, before, after }: Pick<AuditLine, 'change' | 'what' | 'before' | 'after'>): string {
-  const { domain, descriptor, hits } = what as Readonly<Record<string, unknown>>;
-  const names = [change, domain, descriptor, hits === undefined ? undefined : `${hits} hits`];
-  return `${names.filter((name) => name !== undefined).join(' ')}: ${stateText(before)} → ${stateText(after)}`;
-}
-
-/** The state before or after a change; each kind of change has its own fields. */
-function stateText(state: unknown): string {
-  if (Array.isArray(state)) return state.map(stateText).join(', ');
-  const { effect, until, used, recording, rules, hash } = (state ?? {}) as Readonly<Record<string, unknown>>;
-  if (effect !== undefined) return `${effect} until ${until}`;
-  if (used !== undefined) return `${used} used`;
-  if (recording !== undefined) return recording ? `recording until ${until ?? 'it is stopped'}` : 'no recording';
-  if (rules !== undefined) return `${rules} rules, hash ${hash}`;
-  return hash === undefined ? 'none' : `hash ${hash}`;
+function changeText({ change, ...line }: Pick<AuditLine, 'change' | 'what' | 'before' | 'after'>): string {
+  const { domain, descriptor, granted, states } = describeChange(line);
+  return `${[change, domain, descriptor, granted].filter((name) => name !== undefined).join(' ')}: ${states}`;
 }
 
 /** A line for each limit that would have refused: `would refuse: demo.user: 5 per minute (shadow_mode)`. */

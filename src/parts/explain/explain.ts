@@ -17,8 +17,9 @@ import type {
   ExplainedLimit,
   Explanation,
 } from '../../operate/answers/explain.ts';
+import { sourceTexts } from '../lab/counters/counter-state.ts';
 import { type NamedChild, namedChildren, readChildren } from '../lab/counters/shared-children.ts';
-import { explainDescriptors, type ObservedDebit, sourceTexts } from './explain-descriptors.ts';
+import { explainDescriptors, type ObservedDebit } from './explain-descriptors.ts';
 
 /** What explains a request. */
 interface ExplainOptions {
