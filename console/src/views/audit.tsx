@@ -55,12 +55,12 @@ export function Audit() {
 function What({ line }: { readonly line: AuditLine }) {
   const { domain, descriptor, granted } = describeChange(line);
   if (Object.keys(line.what).length === 0) return <span class="dim">none</span>; // the candidate is that of the service
-  const { rule } = line.what as { readonly rule?: string }; // what changes of counters write
+  const { rule, domains = [] } = line.what as { readonly rule?: string; readonly domains?: readonly string[] }; // written by changes of counters and candidates
   return (
     <>
-      <Value text={descriptor ?? ''} />
+      {descriptor !== undefined && <Value text={descriptor} />}
       <div class="dim">
-        {rule ?? domain}
+        {rule ?? domain ?? domains.join(', ')}
         {granted !== undefined && `, ${granted}`}
       </div>
     </>

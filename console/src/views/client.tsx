@@ -126,7 +126,7 @@ function ClientPage({ domain, entries }: ClientProps) {
               />
             </section>
           )}
-          {session.value?.keepsRefusals && <LastRefusals domain={domain} entries={entries} />}
+          {session.value?.keepsRefusals && <LastRefusals domain={domain} entries={entries} rule={found.rule} />}
           <MatchedPath descriptor={found} domain={domain} source={data.rules?.source} />
         </>
       )}
@@ -183,9 +183,9 @@ function RefusedSince({ entries }: Pick<ClientProps, 'entries'>) {
   );
 }
 
-/** The limits that apply, those that refuse first. */
+/** The limits that apply, those that refuse longest first. */
 function Limits({ found, hits }: { readonly found: ExplainedDescriptor; readonly hits: number }) {
-  const limits = found.limits.toSorted((one, other) => Number(isOver(other)) - Number(isOver(one)));
+  const limits = found.limits.toSorted((one, other) => waitOf(other) - waitOf(one));
   const [first, ...others] = limits;
   if (!first)
     return (
@@ -212,7 +212,11 @@ function Limits({ found, hits }: { readonly found: ExplainedDescriptor; readonly
   );
 }
 
-const isOver = ({ code }: ExplainedDescriptor['limits'][number]): boolean => code === 'OVER_LIMIT';
+/** How long a limit refuses; one in shadow mode comes after those that refuse. */
+function waitOf({ code, shadow, retryAfterMs }: ExplainedDescriptor['limits'][number]): number {
+  if (code !== 'OVER_LIMIT') return 0;
+  return shadow ? 1 : (retryAfterMs ?? Number.POSITIVE_INFINITY);
+}
 
 interface ActionsProps extends ClientProps {
   readonly found: ExplainedDescriptor;

@@ -1,3 +1,4 @@
+import { fields, oneOf } from '../../base/shape.ts';
 import { requestFromJson } from '../../edge/wire/json.ts';
 import { InvalidJson } from '../../edge/wire/json-reader.ts';
 import type { WireRequest } from '../../edge/wire/wire.ts';
@@ -20,18 +21,35 @@ export const explainOperations: OpenOperatorPart = (options, _settings, { explai
       summary: 'the current answer to a request, and the reason; nothing is charged',
       need: 'read',
       domains: 'selected',
+      query: explainQuery,
       body: 'any',
       answers: 'The answer in the format of /json, and its explanation.',
-      answer: ({ rawBody, scope }) => explainRequest(rawBody, scope, options, explains),
+      answer: ({ rawBody, query, scope }) =>
+        explainRequest(rawBody, query.counted === 'true', { options, scope, explains }),
     }),
   ],
 });
 
+const explainQuery = fields(
+  {},
+  {
+    counted: {
+      ...oneOf('true', 'false'),
+      description: 'true: descriptors may be those of counters, without ids of requests, as lists have them',
+    },
+  },
+);
+
+interface Explaining {
+  readonly options: AdminOptions;
+  readonly scope: Scope;
+  readonly explains: Explains;
+}
+
 async function explainRequest(
   body: Buffer,
-  scope: Scope,
-  options: AdminOptions,
-  explains: Explains,
+  isCounted: boolean,
+  { options, scope, explains }: Explaining,
 ): Promise<Explanation> {
   let request: WireRequest;
   try {
@@ -42,7 +60,7 @@ async function explainRequest(
     return { status: 400, error: error.message, descriptors: [] };
   }
   scope.require({ domain: request.domain });
-  const asked = await options.ask({ kind: 'part', part: 'explain', question: { request } });
+  const asked = await options.ask({ kind: 'part', part: 'explain', question: { request, isCounted } });
   const replies = asked as readonly NamedReply<Explanation>[]; // by the same capability
   const [first] = replies;
   if (!first) throw new ApiProblem(503, 'no process that answers requests replied in time');
