@@ -6,9 +6,9 @@ const order = {
   'src/engine': 'lua algorithms holds backends ledger rules decide open',
   'src/engine/rules': 'read time match compile reload',
   'src/edge': 'listing wire rls overload grpc http',
-  'src/operate': 'answers sketches observe candidate admin status',
+  'src/operate': 'answers observe candidate admin status',
   'src/serve': 'parts link decider control supervisor',
-  'src/cli': 'process check commands',
+  'src/cli': 'process commands',
 };
 
 /** Optional capabilities: see `src/parts/parts.ts`. The core may import the files beside their folders. */
@@ -18,14 +18,14 @@ const PARTS = '^src/parts/';
 const SHARED = '^src/parts/lab/';
 
 /** Parts that extend another one, and are taken out with it. */
-const extended = { advise: 'replay', simulate: 'replay', adaptive: 'fair-shares' };
+const extended = { advise: 'replay', simulate: 'replay', adaptive: 'fair-shares', kuadrant: 'holds' };
 const extending = Object.keys(extended).join('|');
 
 /** A package that only these folders may know. */
 const packageOf = {
-  '^@grpc': '^src/(protobuf|edge|parts/(xds|kuadrant|sites|ask|grpc-js|reflection))/',
+  '^@grpc': '^src/(protobuf|edge|parts/(xds|holds|kuadrant|sites|ask|grpc-js|reflection))/',
   '^protobufjs$': '^$', // only tools and tests know it
-  '^(ioredis|cluster-key-slot)$': '^src/engine/backends/redis/',
+  '^(ioredis|cluster-key-slot)$': '^src/parts/redis/',
   '^js-yaml$': '^src/(engine/rules/read|parts/envoy)/',
   '^ipaddr.js$': '^src/(base/address|engine/rules/read)',
   '^luxon$': '^src/engine/rules/time/',

@@ -15,9 +15,9 @@ const levers: readonly Lever[] = [
   {
     name: 'batching',
     changes: [
-      { file: 'engine/backends/redis/batcher.ts', from: 'const MAX_HITS = 256;', to: 'const MAX_HITS = 1;' },
+      { file: 'parts/redis/batcher.ts', from: 'const MAX_HITS = 256;', to: 'const MAX_HITS = 1;' },
       {
-        file: 'engine/backends/redis/backend.ts',
+        file: 'parts/redis/backend.ts',
         from: 'const MAX_IN_FLIGHT = 2;',
         to: 'const MAX_IN_FLIGHT = 1_000;',
       },

@@ -102,7 +102,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'invalidation',
-    file: 'src/engine/backends/redis/invalidations.ts',
+    file: 'src/parts/redis/invalidations.ts',
     depth: 9,
     changes: [
       ['if (!wasLive) this.#listener.missed();', ''],
@@ -175,7 +175,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'windows',
-    file: 'src/engine/backends/redis/window-counts.ts',
+    file: 'src/parts/redis/window-counts.ts',
     changes: [
       ["'PXAT', String(endMs), 'NX');\n    else if (!instead)", "'PXAT', String(endMs));\n    else if (!instead)"],
       ['const MIN_LEFT_MS = 100;', 'const MIN_LEFT_MS = 0;'],

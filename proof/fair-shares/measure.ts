@@ -1,6 +1,6 @@
 import type { CounterKey } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
-import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
+import { RedisBackend } from '../../src/parts/redis/backend.ts';
 import { fakeClock } from '../../test/helpers/clock.ts';
 import { openReady } from '../../test/helpers/connection.ts';
 import { startRedis } from '../../test/helpers/redis.ts';

@@ -1,8 +1,8 @@
 import { Command, Option } from 'commander';
 import { nearest } from '../base/nearest.ts';
 import { commands } from '../parts/commands.ts';
-import { addAdminCommands, type Surroundings } from './commands/admin.ts';
-import { addCheckCommand } from './commands/check.ts';
+import type { Surroundings } from './commands/admin.ts';
+import { addAuditCommand } from './commands/audit.ts';
 import { groupCommands, styleTexts } from './commands/help.ts';
 import { addStatusCommand } from './commands/status.ts';
 import { version } from './process/process.ts';
@@ -14,9 +14,8 @@ export function createProgram(surroundings: Surroundings): Command {
     .version(version);
   styleTexts(program);
   addServeCommand(program, surroundings);
-  addCheckCommand(program, surroundings);
   addStatusCommand(program, surroundings);
-  addAdminCommands(program, surroundings);
+  addAuditCommand(program, surroundings);
   for (const add of Object.values(commands)) add(program, surroundings);
   program
     .command('version')

@@ -3,6 +3,7 @@ import type { Surroundings } from '../cli/commands/admin.ts';
 import { addAdviseCommand } from './advise/command.ts';
 import { addAskCommand } from './ask/command.ts';
 import { addCandidateCommands } from './candidate/command.ts';
+import { addCheckCommand } from './check/command.ts';
 import { addCompletionCommand } from './completion/command.ts';
 import { addCounterCommands } from './counters/command.ts';
 import { addEnvoyCommands } from './envoy/envoy-command.ts';
@@ -17,11 +18,16 @@ import { addReplayCommand } from './replay/command.ts';
 import { addTestCommand } from './rule-tests/command.ts';
 import { addSimulateCommand } from './simulate/command.ts';
 import { addSitesCommand } from './sites/command.ts';
+import { addTopCommand } from './top/command.ts';
+import { addUnmatchedCommand } from './unmatched/command.ts';
 import { addUsageCommands } from './usage/command.ts';
 
 /** Functions that add commands to `weir`. */
 export const commands: Parts<(program: Command, surroundings: Surroundings) => void> = {
+  check: addCheckCommand,
   ask: addAskCommand,
+  unmatched: addUnmatchedCommand,
+  top: addTopCommand,
   explain: addExplainCommand,
   counters: addCounterCommands,
   refusals: addRefusalsCommand,

@@ -16,10 +16,14 @@ import { recordOperations } from './record/operations.ts';
 import { refusalOperations } from './refusals/operations.ts';
 import { openSink } from './sinks/open.ts';
 import { siteOperations } from './sites/operations.ts';
+import { topOperations } from './top/operations.ts';
+import { unmatchedOperations } from './unmatched/operations.ts';
 import { openUsageOperations } from './usage/operations.ts';
 
 /** Functions that open what operators use, in the process that serves them. */
 export const operatorParts: Parts<OpenOperatorPart> = {
+  unmatched: unmatchedOperations,
+  top: topOperations,
   explain: explainOperations,
   counters: counterOperations,
   record: recordOperations,

@@ -1,10 +1,8 @@
 import type { GrpcServerOptions } from '../edge/grpc/grpc-server.ts';
-import type { SideService } from '../edge/grpc/side-service.ts';
-import type { JsonOverload } from '../edge/http/api.ts';
+import type { Deciding } from '../edge/grpc/side-service.ts';
+import type { JsonOverload, OfferedService } from '../edge/http/api.ts';
 import type { Route } from '../edge/http/server.ts';
-import type { Extras, RlsService } from '../edge/rls/service.ts';
-import type { Reservations } from '../engine/decide/reservations.ts';
-import type { SlotsDecider } from '../engine/decide/slots.ts';
+import type { RlsService } from '../edge/rls/service.ts';
 import type { ReplicaSource, RuleBook, RuleBookOptions } from '../engine/rules/reload/book.ts';
 import type { GrpcServer } from '../h2/server.ts';
 import type { Logger } from '../operate/observe/log.ts';
@@ -14,9 +12,11 @@ import type { Settings } from '../settings/settings.ts';
 import { openCounterQuestions } from './counters/open.ts';
 import { openExplain } from './explain/open.ts';
 import { openEvidence } from './findings/open.ts';
+import { offerHolds } from './holds/offer.ts';
 import { offerKuadrant } from './kuadrant/offer.ts';
 import { offerReflection } from './reflection/offer.ts';
 import { Replicas } from './replicas/source.ts';
+import { openUnmatched } from './unmatched/open.ts';
 import { discoveredRules } from './xds/source.ts';
 
 // Optional capabilities, each in a folder beside this file. The core imports the files beside these folders, and nothing
@@ -44,22 +44,14 @@ export const replicaSources: Parts<(context: ProcessContext) => ReplicaSource> =
   replicas: (context) => new Replicas(context),
 };
 
-/** What services decide with. */
-interface Deciding {
-  readonly decider: SlotsDecider;
-  readonly reservations: Reservations;
-  readonly extras: Extras;
-  /** The paths of the methods of all optional services. */
-  readonly offered: () => readonly string[];
-}
-
-/** Functions that offer gRPC services. */
-const services: Parts<(deciding: Deciding) => SideService> = {
+/** Functions that offer gRPC services, and pages with the same methods. */
+const services: Parts<(deciding: Deciding) => OfferedService> = {
+  holds: offerHolds,
   kuadrant: offerKuadrant,
   reflection: offerReflection,
 };
 
-export const offerServices = (deciding: Deciding): readonly SideService[] =>
+export const offerServices = (deciding: Deciding): readonly OfferedService[] =>
   Object.values(services).map((offer) => offer(deciding));
 
 /** Functions that load gRPC servers besides that of `h2/`, by their names in GRPC_TRANSPORT. */
@@ -90,6 +82,9 @@ export const deciderParts: Parts<(settings: Settings) => Promise<OpenDeciderPart
   notify: async ({ notify }) => (notify ? (await import('./notify/open.ts')).openCrossings : undefined),
   explain: async () => openExplain,
   counters: async () => openCounterQuestions,
+  unmatched: async () => openUnmatched,
+  top: async ({ agent: { topKeysBytes } }) =>
+    topKeysBytes > 0 ? (await import('./top/open.ts')).openTop(topKeysBytes) : undefined,
   refusals: async ({ agent: { refusals } }) =>
     refusals > 0 ? (await import('./refusals/open.ts')).openRefusals(refusals) : undefined,
   profile: async ({ admin }) => (admin.tokens ? (await import('./profile/open.ts')).openProfiles : undefined),

@@ -1,11 +1,15 @@
 import type { OpenLeases } from '../engine/ledger/leases.ts';
 import type { BackendContext, OpenBackends } from '../engine/open/open-backends.ts';
-import type { CounterOptions, MemcachedStore } from '../engine/open/options.ts';
+import type { CounterOptions, MemcachedStore, RedisStore } from '../engine/open/options.ts';
 
-type OpenMemcached = (store: MemcachedStore, options: CounterOptions, context: BackendContext) => Promise<OpenBackends>;
+type OpenStore<S> = (store: S, options: CounterOptions, context: BackendContext) => Promise<OpenBackends>;
 
-/** Functions that load stores besides memory and Redis: a list for the engine alone, since it is also a library. */
-export const otherStores: { readonly memcached?: () => Promise<OpenMemcached> } = {
+/** Functions that load stores besides memory: a list for the engine alone, since it is also a library. */
+export const otherStores: {
+  readonly redis?: () => Promise<OpenStore<RedisStore>>;
+  readonly memcached?: () => Promise<OpenStore<MemcachedStore>>;
+} = {
+  redis: async () => (await import('./redis/open.ts')).openRedisBackends,
   memcached: async () => (await import('./memcached/open.ts')).openMemcachedBackend,
 };
 

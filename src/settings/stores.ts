@@ -1,3 +1,4 @@
+import type { ClientTls } from '../engine/backends/tls.ts';
 import {
   type Credentials,
   expectedAddress,
@@ -5,8 +6,7 @@ import {
   parseCredentials,
   type RedisAddress,
   withoutCredentials,
-} from '../engine/backends/redis/address.ts';
-import type { ClientTls } from '../engine/backends/tls.ts';
+} from '../engine/open/redis-address.ts';
 import type { Values } from './table.ts';
 
 /** The store of the counters, and its connection settings. */

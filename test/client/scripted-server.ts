@@ -1,7 +1,8 @@
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from '@grpc/grpc-js';
-import { holdsService, rateLimitService } from '../../src/edge/rls/proto.ts';
+import { rateLimitService } from '../../src/edge/rls/proto.ts';
 import type { WireRequest, WireResponse } from '../../src/edge/wire/wire.ts';
 import type { GrpcError } from '../../src/h2/grpc/grpc-status.ts';
+import { holdsService } from '../../src/parts/holds/methods.ts';
 import { freePort } from '../helpers/process.ts';
 import { closeLater } from './service.ts';
 

@@ -4,10 +4,11 @@ import { encodeBatch, encodeHold, encodeRequest } from '../../client/src/wire/en
 import { holdFromJson, holdToJson, replyFromJson, requestToJson } from '../../client/src/wire/json.ts';
 import { commitOutcomes, type LimitRequest, type Reply, replyCodes, units } from '../../client/src/wire/messages.ts';
 import type { Json } from '../../src/base/json.ts';
-import { holdAnswerToJson } from '../../src/edge/rls/holds.ts';
-import { decideBatch, holdsService, shouldRateLimit } from '../../src/edge/rls/proto.ts';
-import { requestFromJson, responseToJson, holdFromJson as serviceReadsHold } from '../../src/edge/wire/json.ts';
+import { decideBatch, shouldRateLimit } from '../../src/edge/rls/proto.ts';
+import { requestFromJson, responseToJson } from '../../src/edge/wire/json.ts';
 import type { WireResponse } from '../../src/edge/wire/wire.ts';
+import { holdsService } from '../../src/parts/holds/methods.ts';
+import { holdAnswerToJson, holdFromJson as serviceReadsHold } from '../../src/parts/holds/pages.ts';
 import { toStruct } from '../../src/protobuf/struct.ts';
 import fc from '../helpers/property.ts';
 

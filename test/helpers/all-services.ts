@@ -1,9 +1,10 @@
 import type { GrpcServerOptions } from '../../src/edge/grpc/grpc-server.ts';
-import { createHoldsService } from '../../src/edge/rls/holds.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
-import { createReservations } from '../../src/engine/decide/reservations.ts';
-import { createSlots } from '../../src/engine/decide/slots.ts';
 import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
+import { hostHolds } from '../../src/parts/holds/offer.ts';
+import { createReservations } from '../../src/parts/holds/reservations.ts';
+import { createHoldsService } from '../../src/parts/holds/service.ts';
+import { createSlots } from '../../src/parts/holds/slots.ts';
 import { createKuadrantLimits } from '../../src/parts/kuadrant/limits.ts';
 import { hostKuadrant } from '../../src/parts/kuadrant/offer.ts';
 import { createKuadrantService } from '../../src/parts/kuadrant/service.ts';
@@ -25,7 +26,7 @@ export interface StoreBounds {
 export function allServices(
   rules: RuleTree,
   { counterBytes, shareBytes, maxBuckets }: StoreBounds,
-): Pick<GrpcServerOptions, 'rules' | 'holds' | 'others'> {
+): Pick<GrpcServerOptions, 'rules' | 'others'> {
   const counters = createMemoryBackend(Date.now, { maxCounters: counterBytes / 64, maxBytes: counterBytes });
   const decider = { ...deciderOf(rules, { clock: Date.now }), ledger: ledgerOf(counters) };
   const reservations = createReservations(decider);
@@ -39,8 +40,8 @@ export function allServices(
   });
   return {
     rules: () => rules,
-    holds: createHoldsService(createSlots(decider), reservations),
     others: [
+      hostHolds(async () => createHoldsService(createSlots(decider), reservations)),
       hostKuadrant(async () => createKuadrantService(createKuadrantLimits(decider, reservations), extrasOf())),
       quotasService(quotas),
     ],

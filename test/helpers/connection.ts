@@ -1,6 +1,6 @@
 import type { Redis as Connection } from 'ioredis';
-import type { RedisAddress } from '../../src/engine/backends/redis/address.ts';
-import { connect } from '../../src/engine/backends/redis/connect.ts';
+import type { RedisAddress } from '../../src/engine/open/redis-address.ts';
+import { connect } from '../../src/parts/redis/connect.ts';
 import type { Redis } from './redis.ts';
 
 /** Default options besides the address. */

@@ -1,4 +1,4 @@
-import type { HoldsCaller } from '../../src/engine/decide/slots.ts';
+import type { HoldsCaller } from '../../src/parts/holds/slots.ts';
 
 /** A caller without a deadline, which does not give up unless `onGone` says so. */
 export const callerOf = (onGone: HoldsCaller['onGone'] = () => {}): HoldsCaller => ({

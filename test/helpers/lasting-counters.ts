@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
-import { type Script, script } from '../../src/engine/backends/redis/script.ts';
+import type { RedisBackend } from '../../src/parts/redis/backend.ts';
+import { type Script, script } from '../../src/parts/redis/script.ts';
 
 /** Much longer than a test takes. */
 const LONGER_MS = 3_600_000;

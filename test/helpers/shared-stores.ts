@@ -4,7 +4,7 @@ import type { Clock } from '../../src/base/clock.ts';
 import type { Backend, Replies } from '../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
-import { RedisBackend } from '../../src/engine/backends/redis/backend.ts';
+import { RedisBackend } from '../../src/parts/redis/backend.ts';
 import { openReady } from './connection.ts';
 import { type Redis, startRedis } from './redis.ts';
 

@@ -21,10 +21,10 @@ export function applyChange(text: string, [from, to]: Change): string {
   return `${before}${to}${after}`;
 }
 
-const twins = 'test/engine/backends/redis/requests';
-const windowCounts = 'test/engine/backends/redis/window-counts';
+const twins = 'test/parts/redis/requests';
+const windowCounts = 'test/parts/redis/window-counts';
 const sharedTwins = 'test/parts/fair-shares/stores';
-const operations = 'test/engine/backends/redis/operations';
+const operations = 'test/parts/redis/operations';
 const decide = 'test/engine/decide/decide';
 
 /** Defects of a compiled step, which must be found in memory and in Redis. @param limit  a name in compiled.test.ts */
@@ -162,7 +162,7 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/redis/scripts/requests.ts',
+    file: 'src/parts/redis/scripts/requests.ts',
     tests: [sharedTwins],
     only: 'Redis decides as memory',
     changes: [
@@ -171,7 +171,7 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/redis/scripts/nodes.ts',
+    file: 'src/parts/redis/scripts/nodes.ts',
     tests: [sharedTwins],
     changes: [
       ['node[LEAF_NUMBERS] === 0 && name !== LIMIT_FIELD', 'node[LEAF_NUMBERS] === 0'],
@@ -210,7 +210,7 @@ const scripts: readonly Mutants[] = [
     changes: [['rule.sharedBelow !== undefined', 'false']],
   },
   {
-    file: 'src/engine/backends/redis/scripts/dispatcher.ts',
+    file: 'src/parts/redis/scripts/dispatcher.ts',
     tests: [operations],
     only: 'settlement|concurrent requests .* by fixed_window',
     changes: [
@@ -219,12 +219,12 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/redis/scripts/counters.ts',
-    tests: ['test/engine/backends/redis/backend'],
+    file: 'src/parts/redis/scripts/counters.ts',
+    tests: ['test/parts/redis/backend'],
     changes: [['number % 1 !== 0 ||', '']],
   },
   {
-    file: 'src/engine/backends/redis/scripts/counters.ts',
+    file: 'src/parts/redis/scripts/counters.ts',
     tests: [windowCounts],
     changes: [
       ['if (leftMs === -1)', 'if (leftMs === -9)'],
@@ -232,7 +232,7 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/redis/window-counts.ts',
+    file: 'src/parts/redis/window-counts.ts',
     tests: [windowCounts],
     changes: [
       ['if (before === 0) this.#expire(key, limit, endMs, slot);', ''],
@@ -241,7 +241,7 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/redis/scripts/requests.ts',
+    file: 'src/parts/redis/scripts/requests.ts',
     tests: [operations],
     only: 'by fixed_window|of fixed_window',
     changes: [['hit.resetMs <= resetAtMs', 'hit.resetMs < resetAtMs']],
@@ -260,7 +260,7 @@ const scripts: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/redis/scripts/requests.ts',
+    file: 'src/parts/redis/scripts/requests.ts',
     tests: [twins],
     only: 'rounds of batches',
     changes: [['counter.state = packed === false ? undefined : unpackNumbers(packed);', '']],
@@ -277,15 +277,15 @@ const scripts: readonly Mutants[] = [
 
 const stores: readonly Mutants[] = [
   {
-    file: 'src/engine/backends/redis/batch.ts',
-    tests: ['test/engine/backends/redis/batch'],
+    file: 'src/parts/redis/batch.ts',
+    tests: ['test/parts/redis/batch'],
     changes: [
       ['    this.#spent[key] = CLOSED;\n', ''],
       ['  spend.hits === operation.hits &&\n', ''],
     ],
   },
   {
-    file: 'src/engine/backends/redis/batch-reply.ts',
+    file: 'src/parts/redis/batch-reply.ts',
     tests: [operations],
     only: 'of token_bucket|a receipt has',
     changes: [
@@ -294,8 +294,8 @@ const stores: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/redis/batcher.ts',
-    tests: ['test/engine/backends/redis/batcher'],
+    file: 'src/parts/redis/batcher.ts',
+    tests: ['test/parts/redis/batcher'],
     changes: [
       ['callsBefore === 0', 'callsBefore >= 0'],
       ['(hits > MAX_HITS ||', '(hits > 2 * MAX_HITS ||'],
@@ -305,8 +305,8 @@ const stores: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/redis/backend.ts',
-    tests: ['test/engine/backends/redis/backend', 'test/engine/backends/redis/clock-steps'],
+    file: 'src/parts/redis/backend.ts',
+    tests: ['test/parts/redis/backend', 'test/parts/redis/clock-steps'],
     changes: [
       ['      this.#listener?.missed();\n    }\n    if (hasStepped ||', '    }\n    if (hasStepped ||'],
       ['if (!isNoScript(error)) throw error;', 'throw error;'],
@@ -399,7 +399,7 @@ const ledger: readonly Mutants[] = [
 const decisions: readonly Mutants[] = [
   {
     file: 'src/engine/decide/decide.ts',
-    tests: [decide, 'test/engine/decide/waiting', 'test/engine/decide/deadlines'],
+    tests: [decide, 'test/parts/holds/waiting', 'test/parts/holds/deadlines'],
     changes: [
       ['quotas > 0 && overQuotas === quotas', 'overQuotas > 0'],
       ['if (!policy.shadow) delayMs =', 'delayMs ='],
@@ -408,8 +408,8 @@ const decisions: readonly Mutants[] = [
   {
     file: 'src/engine/decide/plan.ts',
     tests: [
-      ...[decide, 'test/engine/decide/waiting', 'test/engine/decide/plan', 'test/engine/decide/unmet'],
-      ...['test/engine/decide/slots', 'test/engine/decide/reservations', 'test/parts/kuadrant/kuadrant'],
+      ...[decide, 'test/parts/holds/waiting', 'test/engine/decide/plan', 'test/engine/decide/unmet'],
+      ...['test/parts/holds/slots', 'test/parts/holds/reservations', 'test/parts/kuadrant/kuadrant'],
     ],
     changes: [
       ['!policy.shadow && !planner.shadowMode &&', '!planner.shadowMode &&'],
@@ -441,8 +441,8 @@ const decisions: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/decide/slots.ts',
-    tests: ['test/engine/decide/plan', 'test/engine/decide/slots'],
+    file: 'src/parts/holds/slots.ts',
+    tests: ['test/engine/decide/plan', 'test/parts/holds/slots'],
     changes: [["if (answer.overallCode === 'OVER_LIMIT')", "if (ledger.atomic === 'counter')"]],
   },
   {
@@ -482,8 +482,8 @@ const decisions: readonly Mutants[] = [
     changes: [['own.uncharged = []; // concurrent repetitions do not charge these', '']],
   },
   {
-    file: 'src/engine/decide/queues.ts',
-    tests: ['test/engine/decide/slots'],
+    file: 'src/parts/holds/queues.ts',
+    tests: ['test/parts/holds/slots'],
     changes: [["if (waiter.outcome === 'not_taken' && isTaken) await turn.drop();\n      else if", 'if']],
   },
   {

@@ -38,7 +38,8 @@ async function send(descriptor: string, hits = 1) {
   });
   const body = JSON.stringify({ domain: 'demo', hits_addend: hits, descriptors: [{ entries }] });
   const response = await fetch(`http://127.0.0.1:${service.weir.httpPort}/json`, { method: 'POST', body });
-  return { status: response.status, answer: await response.json() };
+  const answer = (await response.json()) as { readonly statuses: readonly { readonly durationUntilReset: string }[] }; // of Weir
+  return { status: response.status, answer };
 }
 
 test.each([
@@ -98,7 +99,7 @@ test('every door names an override that blocks, and its end', async () => {
   await run('override', 'set', 'demo', 'free=a', 'block', '--for', '2h', '--reason', 'a test');
   const { status, answer } = await send('free=a');
   expect(status).toBe(429);
-  expect(Number.parseInt(answer.statuses[0].durationUntilReset, 10)).toBeGreaterThan(7_000);
+  expect(Number.parseInt(answer.statuses[0]?.durationUntilReset ?? '', 10)).toBeGreaterThan(7_000);
   expect(await run('explain', 'demo', 'free=a')).toContain('blocked by an override');
   expect(await run('get', 'demo', 'free=a')).toContain('demo.free: override, blocked by an override');
   expect(await run('refusals', '--rule', 'demo.free')).toContain('blocked by an override');

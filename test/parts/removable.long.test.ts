@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { startWeir } from '../helpers/weir.ts';
 
 const PROJECT = join(__dirname, '../..');
@@ -76,6 +77,31 @@ function expectRefused(key: string, message: string): void {
   expect([status, `${stdout}${stderr}`]).toEqual([1, expect.stringContaining(message)]);
 }
 
+/** Settings that name a store, by its part, and what the service says of them without the part. */
+const unopened: Readonly<Record<string, readonly [settings: Readonly<Record<string, string>>, message: string]>> = {
+  redis: [{ REDIS_URL: '127.0.0.1:6379' }, 'REDIS_URL: cannot be used: this build has no client for Redis'],
+  memcached: [
+    { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: '127.0.0.1:11211' },
+    'MEMCACHE_HOST_PORT: cannot be used: this build has no client for memcached',
+  ],
+};
+
+/** A method, by its part, which nobody offers without the part. */
+const unimplemented: Readonly<Record<string, string>> = {
+  holds: '/weir.v1.Holds/Acquire',
+  kuadrant: '/kuadrant.service.ratelimit.v1.RateLimitService/Reserve',
+};
+
+async function expectUnimplemented(method: string, grpcPort: number): Promise<void> {
+  const client = new Client(`127.0.0.1:${grpcPort}`, credentials.createInsecure());
+  const asIs = (bytes: Buffer): Buffer => bytes;
+  const failure = await new Promise<ServiceError | null>((done) => {
+    client.makeUnaryRequest(method, asIs, asIs, Buffer.alloc(0), (error) => done(error));
+  });
+  client.close();
+  expect(failure).toMatchObject({ code: status.UNIMPLEMENTED });
+}
+
 test.each(parts)('the service compiles, starts, decides and serves operators without the part %s', async (name) => {
   for (const one of [name, ...extending(name)]) takeOut(one);
   run('tsc', '-p', 'without.json');
@@ -86,17 +112,22 @@ test.each(parts)('the service compiles, starts, decides and serves operators wit
     join(rules, 'demo.yaml'),
     'domain: demo\ndescriptors: [{ key: user, rate_limit: { unit: day, requests_per_unit: 1 } }]\n',
   );
-  const weir = await startWeir({ RULES_PATH: rules }, { main: join(copy, 'dist/main.js') });
+  const main = join(copy, 'dist/main.js');
+  const weir = await startWeir({ RULES_PATH: rules }, { main });
   try {
     const body = JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] });
     const ask = () => fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body });
     expect([(await ask()).status, (await ask()).status]).toEqual([200, 429]);
     const pages = ['/metrics', '/api/v1/status', '/api/v1/openapi.json'];
     const answers = await Promise.all(pages.map((page) => fetch(`http://127.0.0.1:${weir.debugPort}${page}`)));
-    expect(answers.map(({ status }) => status)).toEqual(pages.map(() => 200));
+    expect(answers.map((answer) => answer.status)).toEqual(pages.map(() => 200));
+    const method = unimplemented[name];
+    if (method !== undefined) await expectUnimplemented(method, weir.grpcPort);
   } finally {
     await weir.stop();
   }
   const [key, message] = refused[name] ?? [];
   if (key !== undefined && message !== undefined) expectRefused(key, message);
+  const [settings, reason] = unopened[name] ?? [];
+  if (settings) await expect(startWeir({ RULES_PATH: rules, ...settings }, { main })).rejects.toThrow(reason);
 });

@@ -1,4 +1,4 @@
-import type { ShownKey } from '../../../src/operate/answers/views.ts';
+import type { ShownKey } from '../../../src/parts/lab/sketches/shapes.ts';
 import { get } from '../api.ts';
 import { count, exact, limitText, tenths } from '../format.ts';
 import { rules, snapshot } from '../live.ts';

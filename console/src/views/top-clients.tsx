@@ -1,4 +1,4 @@
-import type { ShownKey, ShownTop } from '../../../src/operate/answers/views.ts';
+import type { ShownKey, ShownTop } from '../../../src/parts/lab/sketches/shapes.ts';
 import { get } from '../api.ts';
 import { exact, tenths } from '../format.ts';
 import { Choice } from '../parts/choice.tsx';

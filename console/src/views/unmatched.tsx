@@ -1,4 +1,4 @@
-import type { UnmatchedDescriptor } from '../../../src/operate/answers/views.ts';
+import type { UnmatchedDescriptor } from '../../../src/parts/unmatched/answers.ts';
 import { get } from '../api.ts';
 import { exact } from '../format.ts';
 import { ruleFile } from '../live.ts';

@@ -22,7 +22,7 @@ interface SimulatedTraffic {
 const START_MS = 1_700_000_040_000;
 const MINUTE_MS = 60_000;
 const TIMEOUT_MS = 1_000;
-/** As in src/engine/backends/redis/backend.ts. */
+/** As in src/parts/redis/backend.ts. */
 const MAX_IN_FLIGHT = 2;
 
 /** Calls per request of an instance with at most two calls to Redis in flight, which take a round trip each. */

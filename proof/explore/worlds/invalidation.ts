@@ -1,8 +1,8 @@
 import type { FixedWindowLimit } from '../../../src/engine/algorithms/fixed-window.ts';
 import type { InvalidationListener, Invalidations } from '../../../src/engine/backends/backend.ts';
-import type { RedisConnection } from '../../../src/engine/backends/redis/connect.ts';
-import { RedisInvalidations } from '../../../src/engine/backends/redis/invalidations.ts';
 import type { Receipt } from '../../../src/engine/ledger/debit.ts';
+import type { RedisConnection } from '../../../src/parts/redis/connect.ts';
+import { RedisInvalidations } from '../../../src/parts/redis/invalidations.ts';
 import type { Hasher } from '../hasher.ts';
 import { KEY, LedgerWorld, type Process } from '../ledger-world.ts';
 import type { Protocol, Step } from '../world.ts';
@@ -190,7 +190,7 @@ function inside(ledger: unknown): unknown {
 
 export const invalidation: Protocol = {
   name: 'invalidation',
-  code: 'engine/ledger/refusals.ts, backends/redis/invalidations.ts',
+  code: 'engine/ledger/refusals.ts, parts/redis/invalidations.ts',
   parties: ['store', 'A', 'B'],
   invariants: ['no refusal is repeated for more than a second after room was made'],
   depth: 7,

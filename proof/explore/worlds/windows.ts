@@ -1,8 +1,8 @@
 import type { FixedWindowLimit } from '../../../src/engine/algorithms/fixed-window.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
-import type { Pipeline } from '../../../src/engine/backends/redis/commands.ts';
-import { WindowCounts } from '../../../src/engine/backends/redis/window-counts.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
+import type { Pipeline } from '../../../src/parts/redis/commands.ts';
+import { WindowCounts } from '../../../src/parts/redis/window-counts.ts';
 import { EVERYTHING } from '../data-world.ts';
 import type { Hasher } from '../hasher.ts';
 import { Runtime } from '../runtime.ts';
@@ -282,7 +282,7 @@ const limitOf = (alignment: FixedWindowLimit['alignment']): Limit => ({
 
 const protocolOf = (name: string, alignment: FixedWindowLimit['alignment']): Protocol => ({
   name,
-  code: 'backends/redis/window-counts.ts',
+  code: 'parts/redis/window-counts.ts',
   parties: ['redis', 'A', 'B'],
   invariants: [
     'a counter expires with its window, whatever dies between two commands',

@@ -3,8 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Clock } from '../../base/clock.ts';
 import { DESCRIPTOR } from '../../edge/listing/descriptor-text.ts';
 import { MAX_UINT32 } from '../../edge/wire/wire.ts';
-import { printAnswer, type Target } from './client.ts';
-import { renderAudit, renderTop, renderUnmatched } from './render.ts';
+import type { Target } from './client.ts';
 
 /** The parts of the process that commands use. */
 export interface Surroundings {
@@ -30,50 +29,6 @@ export interface Surroundings {
 /** Options of a command that calls a service. */
 export interface ServiceFlags extends Target {
   readonly json: boolean;
-}
-
-/** Adds the commands that call the admin API. */
-export function addAdminCommands(program: Command, surroundings: Surroundings): void {
-  addViews(program, surroundings);
-  addAudit(program, surroundings);
-}
-
-function addViews(program: Command, surroundings: Surroundings): void {
-  const unmatched = command(program, 'unmatched', 'list descriptors that matched no rule')
-    .option('--domain <domain>', 'only of this domain')
-    .option('--count <n>', 'how many', count, 20);
-  printAnswer(unmatched, surroundings, {
-    call: (query: { domain?: string; count: number }) => ({
-      operation: 'GET /api/v1/unmatched',
-      query: pick(query, 'domain', 'count'),
-    }),
-    render: (sent, paint) => renderUnmatched(sent, paint, unmatched.opts().domain),
-  });
-  const top = command(program, 'top', 'list the busiest descriptors of each rule')
-    .addOption(new Option('--by <what>', 'what to count').choices(['hits', 'refusals', 'shadowed']).default('hits'))
-    .option('--rule <path>', 'only of this rule')
-    .option('--count <n>', 'how many of each rule', count, 10)
-    .option('--follow', 'print it again every two seconds', false);
-  printAnswer(top, surroundings, {
-    call: (query: { by: string; rule?: string; count: number }) => ({
-      operation: 'GET /api/v1/top',
-      query: pick(query, 'by', 'rule', 'count'),
-    }),
-    render: renderTop,
-  });
-}
-
-function addAudit(program: Command, surroundings: Surroundings): void {
-  const audit = command(program, 'audit', 'list the newest changes of operators').option(
-    '--count <n>',
-    'how many',
-    count,
-    20,
-  );
-  printAnswer(audit, surroundings, {
-    call: (query: { count: number }) => ({ operation: 'GET /api/v1/audit', query: pick(query, 'count') }),
-    render: renderAudit,
-  });
 }
 
 const spanMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
@@ -108,10 +63,6 @@ export interface Reasoned {
 
 export const withReason = (added: Command): Command =>
   added.requiredOption('--reason <text>', 'reason, for the audit log');
-
-/** Some properties of an object. */
-const pick = <T extends object, K extends keyof T & string>(from: T, ...names: readonly K[]): Pick<T, K> =>
-  Object.fromEntries(names.map((name) => [name, from[name]])) as Pick<T, K>; // as listed
 
 /**
  * Adds a command that calls the admin API.

@@ -5,7 +5,6 @@ import type { ConnectionLimits } from '../../h2/http2/connection-life.ts';
 import type { Address, TlsOptions } from '../../h2/listen/listener.ts';
 import type { Overload } from '../overload/overload.ts';
 import type { Health } from '../rls/health.ts';
-import type { HoldsService } from '../rls/holds.ts';
 import type { RlsService } from '../rls/service.ts';
 import type { SideService } from './side-service.ts';
 
@@ -16,8 +15,6 @@ export interface GrpcServerOptions {
   readonly health: Health;
   /** Current rules, for queries about them; undefined to disable the service. */
   readonly rules?: (() => RuleTree | undefined) | undefined;
-  /** Slots for callers that are not proxies; undefined to disable the service. */
-  readonly holds?: HoldsService | undefined;
   /** Services of optional parts. */
   readonly others?: readonly SideService[] | undefined;
   readonly clock: Clock;

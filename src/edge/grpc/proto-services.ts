@@ -9,8 +9,7 @@ import type { Method, MethodTurns, OpenCall } from '../../h2/grpc/method.ts';
 import { explain } from '../listing/stop.ts';
 import type { Overload } from '../overload/overload.ts';
 import { hostedCost } from '../rls/cost.ts';
-import type { HoldsService } from '../rls/holds.ts';
-import { type FindResponse, holdsService, rulesService } from '../rls/proto.ts';
+import { type FindResponse, rulesService } from '../rls/proto.ts';
 import { type Outcome, toStatus } from '../rls/service.ts';
 import { decodeRequest } from '../wire/codec.ts';
 import type { WireRequest } from '../wire/wire.ts';
@@ -76,10 +75,6 @@ function outcomeOfFind(tree: RuleTree, request: WireRequest, onWork: (units: num
     return { error: toStatus(cause) };
   }
 }
-
-/** `weir.v1.Holds`. */
-export const holdsMethods = (holds: HoldsService, overload: Overload): readonly Method[] =>
-  hostedMethods(holdsService, holds, overload);
 
 type Hosted = Readonly<Record<string, (request: never, caller: OpenCall) => Promise<Outcome<object>>>>;
 

@@ -1,5 +1,8 @@
+import type { Decider } from '../../engine/decide/decide.ts';
+import type { Ledger } from '../../engine/ledger/ledger.ts';
 import type { Method } from '../../h2/grpc/method.ts';
 import type { Overload } from '../overload/overload.ts';
+import type { Extras } from '../rls/service.ts';
 
 /** A service that is loaded when one of its methods is first called, unless it says otherwise. */
 export interface SideService {
@@ -14,3 +17,22 @@ export interface SideService {
 
 export const methodPaths = (service: string, methods: readonly string[]): readonly string[] =>
   methods.map((method) => `/${service}/${method}`);
+
+/** Decides calls of services whose callers do not charge their work. */
+export interface ServiceDecider extends Omit<Decider, 'ledger'> {
+  readonly ledger: Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
+  readonly onWork: (units: number) => void;
+}
+
+/** What optional services decide with. */
+export interface Deciding {
+  /** Spends hits in the ledger that parts may put in place of the store's. */
+  readonly decider: ServiceDecider;
+  /** Spends hits in the store's ledger. */
+  readonly plain: ServiceDecider;
+  /** Notified of the domain of each commit. */
+  readonly onCommit: (domain: string) => void;
+  readonly extras: Extras;
+  /** The paths of the methods of all optional services. */
+  readonly offered: () => readonly string[];
+}

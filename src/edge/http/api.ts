@@ -4,13 +4,13 @@ import type { PendingCall } from '../../h2/bounds/call-queue.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import { OCTETS_PER_UNIT } from '../../h2/grpc/unary-call.ts';
 import { peerAddress } from '../../h2/listen/listener.ts';
+import type { SideService } from '../grpc/side-service.ts';
 import type { Overload } from '../overload/overload.ts';
-import { hostedCost, requestCost } from '../rls/cost.ts';
+import { requestCost } from '../rls/cost.ts';
 import { DETAIL_HEADER } from '../rls/detail.ts';
 import type { Readiness } from '../rls/health.ts';
-import { type HoldsService, holdAnswerToJson, holdMethods } from '../rls/holds.ts';
-import type { Caller, CallOutcome, Outcome, RlsService } from '../rls/service.ts';
-import { holdFromJson, requestFromJson, responseToJson } from '../wire/json.ts';
+import type { Caller, CallOutcome, RlsService } from '../rls/service.ts';
+import { requestFromJson, responseToJson } from '../wire/json.ts';
 import { InvalidJson } from '../wire/json-reader.ts';
 import { codeNumbers, type WireRequest } from '../wire/wire.ts';
 import { crossSiteReason } from './cross-site.ts';
@@ -25,15 +25,18 @@ const MAX_REASON_LENGTH = 500;
 
 export type JsonOverload = Pick<Overload, 'queue' | 'refusal'>;
 
+/** A service whose methods may have pages, for callers without gRPC. */
+export interface OfferedService extends SideService {
+  readonly pages?: (overload: JsonOverload) => Promise<ReadonlyMap<string, Route>>;
+}
+
 /** The routes for callers without gRPC, and for load balancers. */
 export function apiRoutes(
   service: RlsService,
   readiness: () => Readiness,
   overload: JsonOverload,
-  holds?: HoldsService,
 ): ReadonlyMap<string, Route> {
   return new Map<string, Route>([
-    ...(holds ? holdRoutes(holds, overload) : []),
     [
       '/json',
       {
@@ -57,30 +60,12 @@ export function apiRoutes(
   ]);
 }
 
-/** The methods of `weir.v1.Holds`, as JSON. */
-function holdRoutes(holds: HoldsService, overload: JsonOverload): readonly (readonly [string, Route])[] {
-  return holdMethods.map((method) => {
-    const path = `/holds/${method}`;
-    const run = (body: Buffer, request: HttpRequest, reply: (outcome: Outcome<object>) => void): number => {
-      const message = holdFromJson(body);
-      const { bytes, units } = hostedCost(message, body.length);
-      request.charge(bytes);
-      if (request.socket.destroyed) throw new CallerDisconnected('the connection was reset'); // by the charge above
-      const caller = {
-        timeLeftMs: () => Number.POSITIVE_INFINITY, // no deadline
-        onGone: (listener: () => void) => request.onGone(listener),
-      };
-      void holds[method](message, caller).then(reply);
-      return units;
-    };
-    const answer: Route['answer'] = (request) =>
-      answerJson(request, overload, (body, reply) => run(body, request, reply), holdPage);
-    return [path, { help: `${method} of weir.v1.Holds as JSON; 429 without a slot or a reservation`, answer }];
-  });
-}
-
-/** @param run  returns units of work */
-function answerJson<T>(
+/**
+ * Answers a request whose body is JSON.
+ *
+ * @param run  throws InvalidJson; returns units of work
+ */
+export function answerJson<T>(
   request: HttpRequest,
   overload: JsonOverload,
   run: (body: Buffer, reply: (outcome: T) => void) => number,
@@ -170,7 +155,7 @@ export function identifyCaller(request: HttpRequest): Caller {
  * Errors are 400 with this body, as in envoyproxy/ratelimit; headers have the reason and the gRPC status, the latter as
  * in Envoy's JSON transcoder.
  */
-const badRequest = (reason: string, code: status = status.INVALID_ARGUMENT): Page =>
+export const badRequest = (reason: string, code: status = status.INVALID_ARGUMENT): Page =>
   refused(400, 'Bad Request\n', reason, code);
 
 export function refused(httpStatus: number, body: string, reason: string, code: status): Page {
@@ -181,12 +166,6 @@ export function refused(httpStatus: number, body: string, reason: string, code: 
 function outcomePage(outcome: CallOutcome): Page {
   if ('error' in outcome) return badRequest(outcome.error.details, outcome.error.code);
   return json(outcome.response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200, responseToJson(outcome.response));
-}
-
-function holdPage(outcome: Outcome<object>): Page {
-  if ('error' in outcome) return badRequest(outcome.error.details, outcome.error.code);
-  const answer = holdAnswerToJson(outcome.response);
-  return json(answer.held === false || answer.reserved === false ? 429 : 200, answer);
 }
 
 function failurePage(cause: unknown): Page {

@@ -8,6 +8,7 @@ import {
   match,
   missAt,
   type StopReason,
+  stopReasons,
 } from '../../engine/rules/match/match.ts';
 import type { AddressNodes, Level, Node, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
@@ -67,6 +68,16 @@ export function findStop(searched: Search, nearest = new NearestTexts()): Stop |
     default:
       return undefined;
   }
+}
+
+/** Why a descriptor met no rule, for clients that may not see its values. */
+export function whyWithoutValues(
+  { reason, level = 0 }: Partial<Pick<Stop, 'reason' | 'level'>>,
+  entries: readonly Entry[],
+): string | undefined {
+  if (reason === undefined) return undefined;
+  const key = entries[level - 1]?.key;
+  return key === undefined ? stopReasons[reason] : `level ${level}, key '${shown(key)}': ${stopReasons[reason]}`;
 }
 
 function domainStop({ rules, domain }: Search, nearest: NearestTexts): Stop {

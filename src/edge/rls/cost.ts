@@ -29,8 +29,8 @@ export function requestCost({ descriptors }: WireRequest, octets: number): Cost 
 const HOSTED_FACTOR = 8;
 
 /**
- * Cost of a call that is decoded by a library and handled with promises, which are those of `weir.v1.Rules`,
- * `weir.v1.Holds` and Kuadrant's service.
+ * Cost of a call that is decoded by a library and handled with promises, which are those of `weir.v1.Rules` and of
+ * services of parts.
  *
  * @param message  a request, or a message with a `request`
  * @param octets   size of the encoded message

@@ -4,14 +4,13 @@ import type { WireRequest, WireResponse } from '../wire/wire.ts';
 import type { WireBatchRequest, WireBatchResponse } from './batch.ts';
 
 const definitions = loadProtos(
-  ['envoy/service/ratelimit/v3/rls.proto', 'weir/v1/rules.proto', 'weir/v1/holds.proto', 'weir/v1/batch.proto'],
+  ['envoy/service/ratelimit/v3/rls.proto', 'weir/v1/rules.proto', 'weir/v1/batch.proto'],
   'numbers',
 );
 const service = (name: string): ServiceDefinition => definitions[name] as ServiceDefinition; // a service in the files
 
 export const rateLimitService = service('envoy.service.ratelimit.v3.RateLimitService');
 export const rulesService = service('weir.v1.Rules');
-export const holdsService = service('weir.v1.Holds');
 
 // the paths, encoders and decoders of methods, by the files' own types
 export const shouldRateLimit = rateLimitService.ShouldRateLimit as MethodDefinition<WireRequest, WireResponse>;

@@ -8,7 +8,6 @@ import {
   maximumRequest,
   requestUnitNumbers,
   unitNumbers,
-  type WireDuration,
   type WireRequest,
   type WireResponse,
 } from './wire.ts';
@@ -66,13 +65,13 @@ const list = <T>(maximum: number, what: string, item: Read<T>): Field<readonly T
 });
 
 /** A wrapper or a message that may be absent. */
-const optional = <T>(read: Read<T>): Field<T | null> => ({ read, absent: null });
+export const optional = <T>(read: Read<T>): Field<T | null> => ({ read, absent: null });
 
 const wrapped = (read: Read<number>): Field<{ readonly value: number } | null> =>
   optional((from) => ({ value: read(from) }));
 
 /** A message: field names in .proto form or in camelCase; no duplicate or unknown fields. */
-function message<T extends object>(fields: { readonly [K in keyof T]: Field<T[K]> }): Read<T> {
+export function message<T extends object>(fields: { readonly [K in keyof T]: Field<T[K]> }): Read<T> {
   const rows = Object.entries(fields) as [keyof T & string, Field<T[keyof T & string]>][]; // in that type's order
   const bySpelling = new Map(
     rows.flatMap(([name, { read }], at) => [name, camelCase(name)].map((spelling) => [spelling, { name, read, at }])),
@@ -96,7 +95,7 @@ function message<T extends object>(fields: { readonly [K in keyof T]: Field<T[K]
   };
 }
 
-const request = message<WireRequest>({
+export const request = message<WireRequest>({
   domain: text,
   descriptors: list(
     maximumRequest.descriptors,
@@ -122,7 +121,7 @@ const request = message<WireRequest>({
 });
 
 /** A body with nothing but this value. */
-const fromBody =
+export const fromBody =
   <T>(read: Read<T>) =>
   (body: Buffer): T => {
     const from = new JsonReader(body);
@@ -140,25 +139,6 @@ const fromBody =
  * @see https://protobuf.dev/programming-guides/json/
  */
 export const requestFromJson = fromBody(request);
-
-const duration: Read<WireDuration> = (from) => {
-  const { position } = from;
-  const [, seconds = '', fraction = ''] = /^(\d{1,9})(?:\.(\d{1,9}))?s$/.exec(from.shortString() ?? '') ?? [];
-  if (seconds === '') return from.mismatch('a duration such as "1.5s"', position);
-  return { seconds: Number(seconds), nanos: Number(fraction.padEnd(9, '0')) };
-};
-
-const hold = message<{ request: WireRequest | null; max_delay: WireDuration | null }>({
-  request: optional(request),
-  max_delay: optional(duration),
-});
-
-/**
- * Reads a request of `weir.v1.Holds` likewise; only `acquire` uses `max_delay`.
- *
- * @throws InvalidJson
- */
-export const holdFromJson = fromBody(hold);
 
 /** Converts a RateLimitResponse to proto3's JSON mapping: camelCase, enums by name, defaults left out. */
 export function responseToJson({

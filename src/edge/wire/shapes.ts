@@ -51,26 +51,6 @@ export const rateLimitResponse = fields(
 );
 export type RateLimitResponseJson = ValueOf<typeof rateLimitResponse>;
 
-/** `1.5s`. */
-const duration = { ...text, description: 'A duration in seconds, such as `1.5s`.' };
-
-/** The body of the methods of `weir.v1.Holds` as JSON. */
-export const holdRequest = fields({ request: rateLimitRequest });
-export const acquireRequest = fields({ request: rateLimitRequest }, { maxDelay: duration });
-
-/** Their answers. */
-export const holdAnswer = fields({ held: flag }, { ttl: duration, retryAfter: duration });
-export const releaseAnswer = fields({});
-export const reserveAnswer = fields({ reserved: flag, hits: whole }, { ttl: duration, retryAfter: duration });
-export const commitAnswer = fields({
-  outcome: oneOf('COMMITTED', 'LATE', 'UNKNOWN', 'REPEATED'),
-  charged: whole,
-  overrun: whole,
-});
-export type HoldAnswerJson = Partial<
-  ValueOf<typeof holdAnswer> & ValueOf<typeof reserveAnswer> & ValueOf<typeof commitAnswer>
->;
-
 /** The shapes by the names of their types in generated clients. */
 export const namedShapes = {
   DescriptorEntry: entry,
@@ -81,10 +61,4 @@ export const namedShapes = {
   DescriptorStatus: descriptorStatus,
   ResponseHeader: header,
   RateLimitResponse: rateLimitResponse,
-  HoldRequest: holdRequest,
-  AcquireRequest: acquireRequest,
-  HoldAnswer: holdAnswer,
-  ReleaseAnswer: releaseAnswer,
-  ReserveAnswer: reserveAnswer,
-  CommitAnswer: commitAnswer,
 } as const;

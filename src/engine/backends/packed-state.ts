@@ -19,7 +19,7 @@ export function packNumbers(numbers: readonly number[]): Buffer {
 
 /**
  * Reads a state; undefined if a number is no integer below 2^53, so that this service has not written it. Twin of
- * the one in redis/scripts/counters.ts.
+ * the one in parts/redis/scripts/counters.ts.
  */
 export function unpackState(packed: Buffer): State | undefined {
   if (packed.length === 0 || packed.length % DOUBLE_BYTES !== 0) return undefined;

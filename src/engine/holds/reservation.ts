@@ -101,6 +101,14 @@ const stepInner = (
   charge: Charge,
 ): Step => (rates[limit.algorithm] as Rate).step(limit.inner, inner, nowMs, hits, charge);
 
+const refundInner = (
+  limit: ReservationNumbers,
+  inner: State | undefined,
+  nowMs: number,
+  hits: number,
+  chargedAtMs: number,
+): Step => (rates[limit.algorithm] as Rate).refund(limit.inner, inner, nowMs, hits, chargedAtMs);
+
 /** Whether an entry can still be committed in time. */
 const isOpen = (list: Reservations, at: number, nowMs: number): boolean =>
   (list[at + 1] ?? 0) > 0 && (list[at + 2] ?? 0) > nowMs;
@@ -168,9 +176,9 @@ function writeInner(list: Reservations): void {
  * To reserve, the unchanged algorithm tests without a charge whether the hits on hold and the requested ones pass
  * together. To commit, it charges the hits used, even beyond the limit. If windows end for all requests at once
  * (`fixed_window`, except with `first_hit`), a reservation counts in the window in which it was made, and a commit is
- * charged to the window of its own time. A lapsed reservation is charged by the next step, unless the window in which
- * it has lapsed is over, and corrected by a late commit. A peek sees it as charged, but leaves it to the next step. A
- * charge of 0 hits by nobody does nothing else.
+ * charged to the window of its own time. A lapsed reservation is charged by the next step, at the time at which it lapsed,
+ * and refunded by a late commit. A peek sees it as charged, but leaves it to the next step. A charge of 0 hits by nobody
+ * does nothing else.
  *
  * @param nowMs   may run backwards (clock skew): nothing expires then
  * @param hits    reserve: hits to hold, 0 to peek; commit: hits used; negative for charged hits to return
@@ -195,7 +203,7 @@ export function refund(
 ): Step {
   dropBefore(list, nowMs - limit.memoryMs);
   if (limit.commits === 1) {
-    const back: Step = (rates[limit.algorithm] as Rate).refund(limit.inner, list.inner, nowMs, hits, chargedAtMs);
+    const back: Step = refundInner(limit, list.inner, nowMs, hits, chargedAtMs);
     keepInner(limit, list, back.state, back.ttlMs, back.report ?? back.state);
   } else {
     const own = ownPlace(limit, list);
@@ -251,27 +259,23 @@ function commit(limit: ReservationNumbers, list: Reservations, nowMs: number, hi
   const most = limit.clips === 1 && isReserved ? reserved : used;
   const charged = event === REPEATED ? 0 : Math.min(used, most);
   const overrun = isReserved ? Math.max(used - reserved, 0) : 0;
-  const isCharged = kept < 0 && isLapseCharged(limit, own, nowMs, untilMs);
-  const owed = charged - (isCharged ? reserved : 0);
-  const next: Step = stepInner(limit, own.inner, nowMs, owed, charge ? 'regardless' : false);
+  const isLapseCharged = kept < 0 && limit.chargesLapsed === 1;
+  const next: Step = stepInner(limit, own.inner, nowMs, charged, charge ? 'regardless' : false);
   keepInner(limit, own, next.state, next.ttlMs, next.report ?? next.state);
+  if (charge && isLapseCharged) {
+    const back: Step = refundInner(limit, own.inner, nowMs, reserved, untilMs);
+    keepInner(limit, own, back.state, back.ttlMs, back.report ?? back.state);
+  }
   if (charge && event !== REPEATED && limit.commits === 1 && limit.holder !== ANONYMOUS) {
     if (place >= 0) remove(own, place, nowMs);
     add(own, limit.holder, 0, nowMs, nowMs, nowMs);
   }
-  const corrected = kept < 0 && limit.chargesLapsed === 1 ? reserved : 0;
+  const corrected = isLapseCharged ? reserved : 0;
   return finishStep(limit, own, nowMs, charge, true, event, reserved, charged, overrun, 0, corrected);
 }
 
-/** Whether a reservation that lapsed at this time counts in the counter. */
-function isLapseCharged(limit: ReservationNumbers, list: Reservations, nowMs: number, untilMs: number): boolean {
-  if (limit.chargesLapsed === 0) return false;
-  const now: Step = stepInner(limit, list.inner, nowMs, 0, false);
-  return untilMs >= windowStartIn(limit, now.state);
-}
-
 /**
- * Charges what has lapsed since the last step, and drops what is too old for a late commit. A step without a charge
+ * Charges what has lapsed since the last step at the time at which it lapsed, and drops what is too old for a late commit. A step without a charge
  * leaves this to the next one.
  *
  * @returns the list, or a copy if the step changes nothing
@@ -297,20 +301,26 @@ function lapse(limit: ReservationNumbers, list: Reservations, nowMs: number, cha
 
 function chargeLapsed(limit: ReservationNumbers, list: Reservations, nowMs: number): void {
   const length = list.length;
-  let owed = 0;
   for (let at = list.live; at < length; at += SIZE) {
     const untilMs = list[at + 2] ?? 0;
     if (untilMs > nowMs) break;
     const hits = list[at + 1] ?? 0;
     if (isLapsed(limit, list, at, nowMs)) {
-      if (isLapseCharged(limit, list, nowMs, untilMs)) owed += hits;
+      if (limit.chargesLapsed === 1) {
+        const next: Step = stepInner(limit, list.inner, untilMs, Math.min(hits, MAX_COUNT), 'regardless');
+        if (next.ttlMs > 0) list.inner = closedCopy(next.state);
+      }
       list[at + 1] = -hits;
     }
   }
-  if (owed > 0) {
-    const next: Step = stepInner(limit, list.inner, nowMs, Math.min(owed, MAX_COUNT), 'regardless');
-    if (next.ttlMs > 0) list.inner = next.state;
-  }
+}
+
+/** A state without the numbers that do not count, which the next step opens at its own time. */
+function closedCopy(state: State): State {
+  const numbers: number[] = [];
+  const end = state.length;
+  for (let at = droppedIn(state); at < end; at++) numbers[numbers.length] = state[at] ?? 0;
+  return numbers;
 }
 
 function copyOf(limit: ReservationNumbers, list: Reservations, nowMs: number): Reservations {

@@ -1,5 +1,6 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
 import { isPending } from '../../base/later.ts';
+import { take } from '../../base/slices.ts';
 import { rateFor } from '../algorithms/index.ts';
 import { NEVER_MS, type Spend, type State } from '../algorithms/limit.ts';
 import type { Backend, CounterDecision, Operation, Settlement } from '../backends/backend.ts';
@@ -183,7 +184,7 @@ export class Debts implements KeptForCounters {
     if (!backend.health().ready) return;
     if (shard.mustPeek && !(await this.#peek(shard))) return;
     if (shard.pending.length === 0) {
-      shard.pending = [...debts.values()].slice(0, SLICE);
+      shard.pending = [...take(SLICE, debts.values())];
       for (const { debit } of shard.pending) debts.delete(debit.key);
       shard.number = ++this.#lastNumber;
     }
@@ -225,7 +226,7 @@ export class Debts implements KeptForCounters {
   }
 
   async #peek({ backend, debts, pending }: Shard): Promise<boolean> {
-    const [first] = [...pending, ...debts.values()];
+    const [first] = pending.length > 0 ? pending : debts.values();
     if (!first) return true;
     const how = { spend: 'each', timeoutMs: TIMEOUT_MS } as const;
     const [reply] = await backend.run([{ ...first.debit, kind: 'peek', hits: 0 }], how);

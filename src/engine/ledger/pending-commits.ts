@@ -1,5 +1,6 @@
 import type { Monotonic } from '../../base/clock.ts';
 import type { Eventual } from '../../base/later.ts';
+import { take } from '../../base/slices.ts';
 import type { Replies, RunOptions } from '../backends/backend.ts';
 import { type CounterKey, inOnePiece, isWide, keyBytes } from '../backends/key.ts';
 import { within } from '../backends/within.ts';
@@ -101,10 +102,12 @@ export class PendingCommits implements KeptForCounters {
   }
 
   async #sendAll(): Promise<void> {
-    for (;;) {
-      this.#expire();
-      const slice = [...this.#line].slice(0, SLICE);
-      if (slice.length === 0) return;
+    this.#expire(this.#line);
+    while (this.#line.size > 0) {
+      const first = [...take(SLICE, this.#line)];
+      this.#expire(first);
+      const slice = first.filter((commit) => this.#line.has(commit));
+      if (slice.length === 0) continue;
       const replies = await this.#options.run(
         slice.map(({ debit }) => debit),
         { spend: 'each', timeoutMs: TIMEOUT_MS },
@@ -125,9 +128,9 @@ export class PendingCommits implements KeptForCounters {
     }
   }
 
-  #expire(): void {
+  #expire(commits: Iterable<PendingCommit>): void {
     const nowMs = this.#options.monotonicMs();
-    for (const commit of this.#line) {
+    for (const commit of commits) {
       if (commit.untilMs > nowMs) continue;
       this.#remove(commit);
       this.#dropped++;

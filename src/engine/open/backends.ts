@@ -9,7 +9,7 @@ import type { BackendContext, OpenBackends } from './open-backends.ts';
 import { type CounterOptions, InvalidOptions, keyOptions, memoryBounds } from './options.ts';
 
 /**
- * Loads only the client library of the chosen store.
+ * Loads only the client of the chosen store.
  *
  * @throws InvalidOptions
  */
@@ -29,8 +29,9 @@ export async function openBackends(options: CounterOptions, context: BackendCont
     };
   }
   if ('redis' in store) {
-    const { openRedisBackends } = await import('./redis.ts');
-    return openRedisBackends(store, options, context);
+    const open = await otherStores.redis?.();
+    if (!open) throw new InvalidOptions('store.redis', 'this build has no client for Redis');
+    return open(store, options, context);
   }
   if ('memcached' in store) {
     const open = await otherStores.memcached?.();

@@ -3,7 +3,6 @@ import type { Breakers } from '../backends/breaker.ts';
 import type { watchLateness } from '../backends/lateness.ts';
 import type { MemoryBackend } from '../backends/memory/backend.ts';
 import type { Records } from '../backends/records.ts';
-import type { RedisConnection } from '../backends/redis/connect.ts';
 import type { UsageSource } from '../backends/usage.ts';
 import type { Backends } from '../ledger/ledger-backends.ts';
 import type { StoreEvent } from './options.ts';
@@ -30,6 +29,9 @@ export interface OpenBackends {
   readonly records?: Records;
   /** The usage of the counters in each store; absent if none is counted. */
   readonly usage?: readonly UsageSource[] | undefined;
-  /** The connection to the Redis of the counters, which is closed with its backend. */
-  readonly redis?: RedisConnection;
+  /** Runs scripts of parts in the Redis of the counters. */
+  readonly runScript?: RunScript;
 }
+
+/** Runs a script on one key. @throws StoreUnavailable */
+export type RunScript = (text: string, key: string, args: readonly (string | number)[]) => Promise<unknown>;

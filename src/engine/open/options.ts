@@ -2,10 +2,10 @@ import { getHeapStatistics } from 'node:v8';
 import type { Clock, Monotonic } from '../../base/clock.ts';
 import type { Spend } from '../algorithms/limit.ts';
 import type { Backend } from '../backends/backend.ts';
-import { type Credentials, expectedAddress, parseAddress, type RedisAddress } from '../backends/redis/address.ts';
 import type { ClientTls } from '../backends/tls.ts';
 import type { SiteSplit } from '../holds/claim.ts';
 import type { StoreTraits } from '../rules/compile/fit.ts';
+import { type Credentials, expectedAddress, parseAddress, type RedisAddress } from './redis-address.ts';
 
 /** An option cannot be used, such as a malformed address or a certificate file that cannot be read. */
 export class InvalidOptions extends Error {

@@ -14,7 +14,7 @@ import type { OpenBackends } from './open-backends.ts';
 import { type CounterOptions, keyOptions, memoryBounds } from './options.ts';
 
 /** The ledger, with the store in which it counts. */
-export interface OpenStore extends Pick<OpenBackends, 'memory' | 'redis' | 'description' | 'usage'> {
+export interface OpenStore extends Pick<OpenBackends, 'memory' | 'runScript' | 'description' | 'usage'> {
   readonly ledger: Ledger;
   /** The circuits to the nodes of the store. */
   readonly breakers: Breakers;

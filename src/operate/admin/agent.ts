@@ -1,21 +1,10 @@
-import type { WireRequest } from '../../edge/wire/wire.ts';
 import type { Records } from '../../engine/backends/records.ts';
-import type { Answer } from '../../engine/decide/decide.ts';
 import type { Overrides, StandingOverride } from '../../engine/decide/overrides.ts';
-import type { TopKind } from '../answers/views.ts';
-import { SLOT_MS } from '../sketches/rotating-top.ts';
 import { type Finding, settle } from './problem.ts';
 import { type MethodCall, runCall } from './remote-records.ts';
-import { type RefusedTop, type RuleTop, type SelectedRules, TopKeys } from './top-keys.ts';
-import { Unmatched, type UnmatchedReport } from './unmatched.ts';
 
 /** What the admin API asks each process that answers requests, by kind. */
 interface Answering {
-  unmatched(question: object): UnmatchedReport;
-  /** Those with the highest totals. */
-  top(question: { readonly by: TopKind } & SelectedRules): Promise<readonly RuleTop[]>;
-  /** The clients with the most refused requests: `keys` of each of `rules` rules. */
-  refused(question: { readonly rules: number; readonly keys: number }): Promise<readonly RefusedTop[]>;
   /** Replace the overrides in force by these. */
   overrides(question: { readonly overrides: readonly StandingOverride[] }): void;
   /** Asks an optional capability; undefined: it is off. */
@@ -59,63 +48,21 @@ interface AgentOptions {
   /** The overrides that requests follow. */
   readonly overrides: Pick<Overrides, 'replace'> | undefined;
   readonly records: Records;
-  /** The memory for the tables of top keys; 0: no tables are kept. */
-  readonly topKeysBytes: number;
   /** Answers a question to an optional capability; undefined: it is off. */
   readonly askPart: (part: string, question: object) => unknown;
-  /** Calls the function at an interval, until the returned function is called. */
-  readonly every: (intervalMs: number, run: () => void) => () => void;
 }
 
-/** What one process keeps for operators; answers their questions about it. */
-export class AdminAgent {
-  readonly #answering: Answering;
-  readonly #options: AgentOptions;
-  #unmatched = new Unmatched();
-  #top: TopKeys | undefined;
-  readonly #stop: () => void;
+/** Answers the questions of operators about one process. */
+export type AdminAgent = (question: AgentQuestion) => Promise<AgentReply>;
 
-  constructor(options: AgentOptions) {
-    this.#answering = this.#answers(options);
-    this.#options = options;
-    this.clear();
-    this.#stop = options.every(SLOT_MS, () => {
-      this.#unmatched.rotate();
-      this.#top?.rotate();
-    });
-  }
-
-  /** Forgets all answers. */
-  clear(): void {
-    const { topKeysBytes } = this.#options;
-    this.#unmatched = new Unmatched();
-    this.#top = topKeysBytes > 0 ? new TopKeys(topKeysBytes) : undefined;
-  }
-
-  /** To be called with each answer after it has been sent. */
-  answered(request: WireRequest, answer: Answer): void {
-    const descriptors = answer.unmet?.descriptors ?? request.descriptors;
-    this.#unmatched.answered(request.domain, descriptors, answer);
-    this.#top?.answered(descriptors, answer);
-  }
-
-  async ask(question: AgentQuestion): Promise<AgentReply> {
-    const answer = this.#answering[question.kind] as (question: AgentQuestion) => unknown; // of its own kind
+export function createAgent({ overrides, records, askPart }: AgentOptions): AdminAgent {
+  const answering: Answering = {
+    overrides: (question) => overrides?.replace(question.overrides),
+    part: ({ part, question }) => askPart(part, question),
+    records: ({ call }) => settle(runCall(records, call)),
+  };
+  return async (question) => {
+    const answer = answering[question.kind] as (question: AgentQuestion) => unknown; // of its own kind
     return { reply: await answer(question) };
-  }
-
-  close(): void {
-    this.#stop();
-  }
-
-  #answers(options: AgentOptions): Answering {
-    return {
-      unmatched: () => this.#unmatched.report(),
-      top: async ({ by, ...only }) => (await this.#top?.lists(by, only)) ?? [],
-      refused: async (most) => (await this.#top?.refused(most)) ?? [],
-      overrides: ({ overrides }) => options.overrides?.replace(overrides),
-      part: ({ part, question }) => options.askPart(part, question),
-      records: ({ call }) => settle(runCall(options.records, call)),
-    };
-  }
+  };
 }

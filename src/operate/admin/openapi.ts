@@ -1,15 +1,6 @@
 import { fields, type JsonShape } from '../../base/shape.ts';
-import {
-  acquireRequest,
-  commitAnswer,
-  holdAnswer,
-  holdRequest,
-  namedShapes,
-  rateLimitRequest,
-  rateLimitResponse,
-  releaseAnswer,
-  reserveAnswer,
-} from '../../edge/wire/shapes.ts';
+import { namedShapes, rateLimitRequest, rateLimitResponse } from '../../edge/wire/shapes.ts';
+import { partPaths, partShapes } from '../../parts/answers.ts';
 import { answers } from '../answers/all.ts';
 import { type ApiOperation, operationsByPath } from './api.ts';
 
@@ -31,30 +22,7 @@ const callerPaths: Readonly<Record<string, CallerOperation>> = {
     answer: rateLimitResponse,
     refusal: 'a limit is exceeded',
   },
-  '/holds/acquire': {
-    summary: 'takes slots of limits with `algorithm: in_flight`, or renews them; may wait for them',
-    body: acquireRequest,
-    answer: holdAnswer,
-    refusal: 'there are not as many slots',
-  },
-  '/holds/renew': {
-    summary: 'renews slots without waiting',
-    body: holdRequest,
-    answer: holdAnswer,
-    refusal: 'the slots have expired, and there are not as many',
-  },
-  '/holds/release': { summary: 'releases slots', body: holdRequest, answer: releaseAnswer },
-  '/holds/reserve': {
-    summary: 'reserves hits of limits with `reserve`',
-    body: holdRequest,
-    answer: reserveAnswer,
-    refusal: 'there are not as many hits left',
-  },
-  '/holds/commit': {
-    summary: 'charges the hits that a reservation has used, once, and frees the rest',
-    body: holdRequest,
-    answer: commitAnswer,
-  },
+  ...partPaths,
 };
 
 /** The operations for callers without gRPC. */
@@ -127,7 +95,7 @@ const problemSchema = {
 } as const;
 
 /** The schemas that others refer to: generators name a type after each. */
-const schemas: Readonly<Record<string, object>> = { Problem: problemSchema, ...namedShapes };
+const schemas: Readonly<Record<string, object>> = { Problem: problemSchema, ...namedShapes, ...partShapes };
 const schemaNames = new Map(Object.entries(schemas).map(([name, schema]) => [schema, name]));
 
 /** A copy in which each of these schemas is a reference, except the outermost one. */

@@ -6,7 +6,6 @@ import { pageSize } from './parameters.ts';
 import { ruleTextOperations } from './rule-text-operations.ts';
 import type { Scope } from './scope.ts';
 import { sessionOperations } from './session-operations.ts';
-import { viewOperations } from './view-operations.ts';
 
 /** All operations of the admin API. @param more  those of the console, and of optional capabilities */
 export function adminOperations(options: AdminOptions, more: readonly ApiOperation[]): readonly ApiOperation[] {
@@ -18,7 +17,6 @@ export function adminOperations(options: AdminOptions, more: readonly ApiOperati
       answers: 'The document.',
       answer: async () => (await import('./openapi.ts')).openApiDocument(operations, options.version),
     }),
-    ...viewOperations(options),
     ...auditOperations(options),
     ...ruleTextOperations(options),
     ...sessionOperations(options),

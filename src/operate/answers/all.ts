@@ -6,14 +6,12 @@ import { findingAnswers } from './findings.ts';
 import { ruleAnswers } from './rules.ts';
 import { serviceAnswers } from './service.ts';
 import { statusAnswers } from './status.ts';
-import { viewAnswers } from './views.ts';
 
 /** The JSON of each operation's 200 response. */
 export const answers = {
   ...serviceAnswers,
   ...statusAnswers,
   ...explainAnswers,
-  ...viewAnswers,
   ...findingAnswers,
   ...counterAnswers,
   ...ruleAnswers,

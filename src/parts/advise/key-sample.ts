@@ -1,5 +1,5 @@
 import type { Entry } from '../../engine/rules/match/match.ts';
-import { mixed } from '../../operate/sketches/top-name.ts';
+import { mixed } from '../lab/sketches/top-name.ts';
 
 /** A hash of 32 bits, each of which depends on the whole text. @see https://doi.org/10.5281/zenodo.1241418 */
 function hashText(seed: number, text: string): number {

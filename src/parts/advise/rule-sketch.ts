@@ -1,4 +1,4 @@
-import { SpaceSaving } from '../../operate/sketches/space-saving.ts';
+import { SpaceSaving } from '../lab/sketches/space-saving.ts';
 import { type KeyBudget, PeakHits } from '../replay/key-figures.ts';
 import { KeyArrivals } from './key-arrivals.ts';
 import { isSampled } from './key-sample.ts';

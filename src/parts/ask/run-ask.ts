@@ -10,7 +10,6 @@ import {
 import type { Clock } from '../../base/clock.ts';
 import { printable, printableJson } from '../../base/printable.ts';
 import { CommandFailed } from '../../cli/commands/client.ts';
-import { renderSpared } from '../../cli/commands/render.ts';
 import { InvalidDescriptor, parseDescriptor } from '../../edge/listing/descriptor-text.ts';
 import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
 import { type FindResponse, findRules, shouldRateLimit } from '../../edge/rls/proto.ts';
@@ -26,6 +25,7 @@ import {
 import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
 import { systemCas } from '../../h2/identity/system-cas.ts';
 import { fromStruct } from '../../protobuf/struct.ts';
+import { renderSpared } from '../lab/texts.ts';
 
 /** A request to a running service. */
 interface Question {

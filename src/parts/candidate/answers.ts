@@ -14,7 +14,7 @@ import {
 } from '../../base/shape.ts';
 import { ruleJson } from '../../edge/listing/shapes.ts';
 import { problemFields } from '../../operate/answers/rules.ts';
-import { shownKeys } from '../../operate/answers/views.ts';
+import { shownKeys } from '../lab/sketches/shapes.ts';
 
 const tallyFields = {
   requests: whole,

@@ -2,8 +2,8 @@ import type { Answer, RequestDescriptor, Verdict } from '../../engine/decide/dec
 import { isCommit } from '../../engine/holds/reports.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
-import { ByteBudget, RotatingTop } from '../../operate/sketches/rotating-top.ts';
-import { createTopName } from '../../operate/sketches/top-name.ts';
+import { ByteBudget, RotatingTop } from '../lab/sketches/rotating-top.ts';
+import { createTopName } from '../lab/sketches/top-name.ts';
 import type { Tally } from './answers.ts';
 import { byChange, type ChangedKeys, noTally, type RuleTrial } from './report.ts';
 

@@ -15,11 +15,11 @@ import { onlyRule, pageSize, reason, text } from '../../operate/admin/parameters
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { decodeText, readRuleFiles, shownProblems } from '../../operate/admin/rule-text-operations.ts';
 import type { Scope } from '../../operate/admin/scope.ts';
-import { describeTop } from '../../operate/admin/top-keys.ts';
 import type { Answers } from '../../operate/answers/all.ts';
 import type { CandidateFacts } from '../../operate/candidate/book.ts';
 import type { Background } from '../../operate/observe/work-state.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
+import { describeTop } from '../lab/sketches/rule-top.ts';
 import type { TriedCandidate, TriedKeys, TriedRule } from './answers.ts';
 import { countDifferences, diffJson, diffRules } from './diff/diff.ts';
 import type { CandidateQuestion } from './open.ts';

@@ -1,4 +1,4 @@
-import { mergeTop, type TopList } from '../../operate/sketches/space-saving.ts';
+import { mergeTop, type TopList } from '../lab/sketches/space-saving.ts';
 import type { Tally, TriedCandidate, TriedKeys, TriedRule } from './answers.ts';
 
 /** The changes by the candidate for one rule. */

@@ -7,6 +7,7 @@ import type { WorkReport } from '../../operate/observe/work-state.ts';
 import { type Attention, describeAttention } from '../../operate/status/attention.ts';
 import type { Gatherer } from '../../operate/status/gatherer.ts';
 import type { ServiceRates } from '../../operate/status/service-series.ts';
+import type { RefusedTop, TopQuestion } from '../lab/sketches/rule-top.ts';
 import type { RefusedClient } from './answers.ts';
 import { RefusedClients } from './refused-clients.ts';
 import { RuleCosts } from './rule-costs.ts';
@@ -143,11 +144,10 @@ export class Feed {
     if (this.#isCollecting || startedMs < this.#collectAtMs) return;
     this.#isCollecting = true;
     try {
-      const replies = await ask({ kind: 'refused', rules: COLLECTED_RULES, keys: COLLECTED_CLIENTS });
-      this.clients.note(
-        replies.map(({ reply }) => reply),
-        clock(),
-      );
+      const question: TopQuestion = { kind: 'clients', rules: COLLECTED_RULES, keys: COLLECTED_CLIENTS };
+      const replies = await ask({ kind: 'part', part: 'top', question });
+      const tops = replies.flatMap(({ reply }) => (reply === undefined ? [] : [reply as readonly RefusedTop[]])); // to `clients`
+      this.clients.note(tops, clock());
       this.#processes = replies.map(({ process }) => process);
     } catch {
       // while workers are being replaced

@@ -1,9 +1,9 @@
 import type { Hash } from '../../base/hashed.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
-import { describeTop, mergeRules, type RefusedTop } from '../../operate/admin/top-keys.ts';
-import type { ShownKey } from '../../operate/answers/views.ts';
-import { encodedEntries } from '../../operate/sketches/top-name.ts';
 import { type Range, Series } from '../../operate/status/series.ts';
+import { describeTop, mergeRules, type RefusedTop } from '../lab/sketches/rule-top.ts';
+import type { ShownKey } from '../lab/sketches/shapes.ts';
+import { encodedEntries } from '../lab/sketches/top-name.ts';
 import type { RefusedClient } from './answers.ts';
 import { Episode } from './episode.ts';
 

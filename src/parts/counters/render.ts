@@ -1,7 +1,6 @@
 import { counted } from '../../base/texts.ts';
 import { shownEntries } from '../../cli/commands/for-terminal.ts';
 import { duration, type Paint } from '../../cli/commands/paint.ts';
-import { blockText, overrideText, usedAndLeft } from '../../cli/commands/render.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import type {
   ChangedCounters,
@@ -10,6 +9,7 @@ import type {
   ListedCounters,
   SharedChild,
 } from '../../operate/answers/counters.ts';
+import { blockText, overrideText, usedAndLeft } from '../lab/texts.ts';
 
 /** Renders the counters of a descriptor, also with their states before a change, or a page of all counters. */
 export function renderCounters(found: DescriptorCounters | ChangedCounters | ListedCounters, paint: Paint): string {

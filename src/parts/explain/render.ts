@@ -3,7 +3,6 @@ import { CommandFailed } from '../../cli/commands/client.ts';
 import { shownEntries } from '../../cli/commands/for-terminal.ts';
 import { loadMergedRulesAt } from '../../cli/commands/load-rules.ts';
 import { duration, type Paint } from '../../cli/commands/paint.ts';
-import { overrideText, placeText, renderQuota, renderSpared, usedAndLeft } from '../../cli/commands/render.ts';
 import type { Candidate, TracedLevel } from '../../edge/listing/shapes.ts';
 import { createDynamicMetadata } from '../../edge/rls/metadata.ts';
 import { requestFromJson } from '../../edge/wire/json.ts';
@@ -13,6 +12,7 @@ import { createOfflineDecider } from '../../engine/decide/offline.ts';
 import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
 import type { CounterState } from '../../operate/answers/counters.ts';
 import type { ExplainedDescriptor, ExplainedLimit, Explanation } from '../../operate/answers/explain.ts';
+import { overrideText, placeText, renderQuota, renderSpared, usedAndLeft } from '../lab/texts.ts';
 import { explain } from './explain.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { mixed } from '../../operate/sketches/top-name.ts';
+import { mixed } from '../lab/sketches/top-name.ts';
 import { keptText, MAX_TEXT_LENGTH, type NamedProxy } from './proxies.ts';
 
 /** A key that has many more different values than before. */

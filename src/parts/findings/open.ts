@@ -1,6 +1,6 @@
 import { every } from '../../base/clock.ts';
-import { SLOT_MS } from '../../operate/sketches/rotating-top.ts';
 import type { OpenDeciderPart } from '../../serve/decider/part.ts';
+import { SLOT_MS } from '../lab/sketches/rotating-top.ts';
 import { Evidence } from './evidence.ts';
 
 /** Collects evidence of mistakes in the configurations of proxies. */

@@ -9,8 +9,8 @@ import type { AdminOptions } from '../../operate/admin/options.ts';
 import { onlyRule, pageSize, refuseUnknownRule } from '../../operate/admin/parameters.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import type { Scope } from '../../operate/admin/scope.ts';
-import { describeTop, mergeRules } from '../../operate/admin/top-keys.ts';
-import type { ShownKey } from '../../operate/answers/views.ts';
+import { describeTop, readTop } from '../lab/sketches/rule-top.ts';
+import type { ShownKey } from '../lab/sketches/shapes.ts';
 import type { Offender, OffenderList } from './answers.ts';
 
 /** Keys of the descriptors by which Envoy sends the address of a client. */
@@ -52,8 +52,7 @@ async function offenders(
   scope: Scope,
 ): Promise<OffenderList> {
   if (options.hash) throw new ApiProblem(409, 'HASH_KEYS hides the addresses of callers: offenders cannot be listed');
-  const replies = await options.ask({ kind: 'top', by: 'refused_requests', rule: only });
-  const tops = mergeRules(replies.map(({ reply }) => reply));
+  const tops = await readTop(options, { by: 'refused_requests', rule: only });
   const tree = options.rules();
   if (only !== undefined && tops.length === 0) refuseUnknownRule(tree, only);
   const overrides = new Overrides(options.clock, (unit) => unitMs[unit]);

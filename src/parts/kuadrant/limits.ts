@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { RequestWork } from '../../base/request-work.ts';
+import type { ServiceDecider } from '../../edge/grpc/side-service.ts';
 import { type Answer, decideFor } from '../../engine/decide/decide.ts';
 import {
   type Door,
@@ -9,13 +10,13 @@ import {
   type RequestDescriptor,
   rulesFor,
 } from '../../engine/decide/plan.ts';
-import type { CommitAnswer, Reservations } from '../../engine/decide/reservations.ts';
-import { available, type SlotsDecider, type TimedCaller, takeAll } from '../../engine/decide/slots.ts';
 import { isReservation, type Limit, limitsInFlight } from '../../engine/holds/limits.ts';
 import type { Debit } from '../../engine/ledger/debit.ts';
 import { storeCall } from '../../engine/ledger/store-budget.ts';
 import { match, withIds } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import type { CommitAnswer, Reservations } from '../holds/reservations.ts';
+import { available, type TimedCaller, takeAll } from '../holds/slots.ts';
 import { PlainCharges } from './plain-charges.ts';
 
 export type KuadrantLimits = ReturnType<typeof createKuadrantLimits>;
@@ -24,7 +25,7 @@ export type KuadrantLimits = ReturnType<typeof createKuadrantLimits>;
  * Checks and charges of limits before and after a request, for Kuadrant's filter, whose descriptors do not contain the
  * id of the request. Throws the same errors as `decide`.
  */
-export function createKuadrantLimits(decider: SlotsDecider, { commit }: Pick<Reservations, 'commit'>) {
+export function createKuadrantLimits(decider: ServiceDecider, { commit }: Pick<Reservations, 'commit'>) {
   const charge = async (debits: readonly Debit[], caller: TimedCaller): Promise<void> => {
     if (debits.length === 0) return;
     available(await decider.ledger.debit(debits, storeCall('each', decider.storeBudget, caller.timeLeftMs())));
@@ -86,7 +87,7 @@ const isPeeked = (limit: Limit): boolean => !isReservation(limit);
 /** Peeks, as one set, so that nothing is charged even if a limit refuses. */
 const CHECKS = { door: { hits: 'asked', peeks: () => true }, spend: 'all_or_nothing' } as const;
 
-const planFor = (request: RateLimitRequest, decider: SlotsDecider, door: Door): Plan =>
+const planFor = (request: RateLimitRequest, decider: ServiceDecider, door: Door): Plan =>
   planRequest(request, decider, { door, callerTimeoutMs: Number.POSITIVE_INFINITY });
 
 /**
@@ -96,7 +97,7 @@ const planFor = (request: RateLimitRequest, decider: SlotsDecider, door: Door): 
  * @throws RulesNotLoaded
  * @throws TooCostly
  */
-function named(request: RateLimitRequest, decider: SlotsDecider, id: string): RateLimitRequest {
+function named(request: RateLimitRequest, decider: ServiceDecider, id: string): RateLimitRequest {
   const { domain, descriptors } = request;
   const rules = rulesFor(request, decider);
   const naming: Naming = { domain, rules, id, work: new RequestWork(decider.onWork) };

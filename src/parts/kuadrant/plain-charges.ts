@@ -1,10 +1,11 @@
+import type { ServiceDecider } from '../../edge/grpc/side-service.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import { inOnePiece } from '../../engine/backends/key.ts';
-import type { CommitAnswer } from '../../engine/decide/reservations.ts';
-import { available, type SlotsDecider, type TimedCaller } from '../../engine/decide/slots.ts';
 import type { Debit, Entries } from '../../engine/ledger/debit.ts';
 import { keptBytes } from '../../engine/ledger/pending-commits.ts';
 import { storeCall } from '../../engine/ledger/store-budget.ts';
+import type { CommitAnswer } from '../holds/reservations.ts';
+import { available, type TimedCaller } from '../holds/slots.ts';
 
 /** A commit, and its charges to limits without `reserve`. */
 interface CommitWithCharges {
@@ -36,12 +37,12 @@ const UNSETTLED_BYTES = 512;
  * event.
  */
 export class PlainCharges {
-  readonly #decider: Pick<SlotsDecider, 'ledger' | 'storeBudget'>;
+  readonly #decider: Pick<ServiceDecider, 'ledger' | 'storeBudget'>;
   /** Unsettled commits by name; the most recently failed one is last. */
   readonly #unsettled = new Map<string, Unsettled>();
   #bytes = 0;
 
-  constructor(decider: Pick<SlotsDecider, 'ledger' | 'storeBudget'>) {
+  constructor(decider: Pick<ServiceDecider, 'ledger' | 'storeBudget'>) {
     this.#decider = decider;
   }
 

@@ -1,7 +1,6 @@
 import type { ServiceDefinition } from '@grpc/proto-loader';
 import { hostedMethods } from '../../edge/grpc/proto-services.ts';
 import type { Overload } from '../../edge/overload/overload.ts';
-import { decodeBounded, toOutcome } from '../../edge/rls/holds.ts';
 import { createResponse, type Extras } from '../../edge/rls/service.ts';
 import {
   codeNumbers,
@@ -11,9 +10,10 @@ import {
   type WireResponse,
 } from '../../edge/wire/wire.ts';
 import { MAX_COUNT } from '../../engine/algorithms/limit.ts';
-import type { TimedCaller } from '../../engine/decide/slots.ts';
 import type { Method } from '../../h2/grpc/method.ts';
 import { loadProtos } from '../../protobuf/load.ts';
+import { decodeBounded, toOutcome } from '../holds/service.ts';
+import type { TimedCaller } from '../holds/slots.ts';
 import type { KuadrantLimits } from './limits.ts';
 
 export const kuadrantService = loadProtos(['kuadrant/service/ratelimit/v1/ratelimit.proto'], 'numbers')[

@@ -2,6 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { every } from '../../base/clock.ts';
 import { shareRuns } from '../../base/later.ts';
 import { rfc3339 } from '../../base/times.ts';
+import { type PackedDomain, unpack } from '../../engine/rules/compile/packed.ts';
+import type { NodeSource } from '../../engine/rules/compile/tree-builder.ts';
+import { listLimits } from '../../engine/rules/read/node-source.ts';
 import { operation } from '../../operate/admin/api.ts';
 import { askPart } from '../../operate/admin/ask-part.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
@@ -35,13 +38,23 @@ export const notifyOperations: OpenOperatorPart = (options, { notify }, context)
 function warnWithoutEffect(book: AdminOptions['sourced']['book'], log: ProcessContext['log']): void {
   let hasWarned = false;
   const check = (): void => {
-    const isWanted = book.packed()?.some(({ pieces }) => pieces.some((piece) => /"notify":\[/.test(piece)));
-    if (!isWanted || hasWarned) return;
+    if (hasWarned || !book.packed()?.some((domain) => mayNotify(domain) && notifies(unpack(domain)))) return;
     hasWarned = true;
     log.warn('rules have notify, which has no effect: set NOTIFY=true or NOTIFY_WEBHOOK_URL');
   };
   check();
   book.onChange(check);
+}
+
+/** A quick check: metadata may have such a list, too. */
+const mayNotify = ({ pieces }: PackedDomain): boolean => pieces.some((piece) => piece.includes('"notify":['));
+
+/** Whether some limit has `notify`. */
+function notifies(nodes: NodeSource): boolean {
+  for (let node = nodes.next(); node; node = nodes.next())
+    if (listLimits(node.written.block).some(({ values }) => values.notify) || (node.below && notifies(node.below)))
+      return true;
+  return false;
 }
 
 const listOperation = (notifications: Notifications | undefined) =>

@@ -3,9 +3,9 @@ import { command, count, type Surroundings } from '../../cli/commands/admin.ts';
 import { printAnswer } from '../../cli/commands/client.ts';
 import { shownEntries } from '../../cli/commands/for-terminal.ts';
 import type { Paint } from '../../cli/commands/paint.ts';
-import { renderQuota } from '../../cli/commands/render.ts';
 import { DESCRIPTOR } from '../../edge/listing/descriptor-text.ts';
 import type { ProxyQuota } from '../../operate/answers/quotas.ts';
+import { renderQuota } from '../lab/texts.ts';
 import type { QuotaReport } from './answers.ts';
 
 /** Adds the command that shows the quotas of proxies, and their use. */

@@ -44,12 +44,12 @@ export const openQuotas: OpenDeciderPart = ({ core: { store, rules, decider } },
 
 /** Opens the storage of shares beside the counters. @throws CannotStart if their store has none */
 function openShares(
-  { memory, redis }: Pick<OpenStore, 'memory' | 'redis'>,
+  { memory, runScript }: Pick<OpenStore, 'memory' | 'runScript'>,
   { terms, clock }: { readonly terms: ShareTerms; readonly clock: Clock },
   { rlqs, counters }: Pick<Settings, 'rlqs' | 'counters'>,
 ): ShareStore {
-  if (redis)
-    return new RedisShares(redis, { terms, timeoutMs: Math.max(counters.storeTimeoutMs ?? 0, MIN_TIMEOUT_MS) });
+  if (runScript)
+    return new RedisShares(runScript, { terms, timeoutMs: Math.max(counters.storeTimeoutMs ?? 0, MIN_TIMEOUT_MS) });
   if (memory) return new MemoryShares(clock, terms, rlqs.maxBytes);
   throw new CannotStart('RLQS requires counters in memory or in Redis: set BACKEND_TYPE');
 }

@@ -1,7 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
-import type { RedisConnection } from '../../engine/backends/redis/connect.ts';
-import { describeError } from '../../engine/backends/redis/reason.ts';
 import { within } from '../../engine/backends/within.ts';
+import type { RunScript } from '../../engine/open/open-backends.ts';
 import type { PoolReport, ShareReply, ShareStore } from './share-store.ts';
 import { emptyHolder, type ShareHolder, type ShareState, type ShareTerms, stepShares } from './shares.ts';
 
@@ -36,12 +35,11 @@ interface RedisSharesOptions {
 
 /** Pools in a Redis that any number of processes share, on Redis's clock. */
 export class RedisShares implements ShareStore {
-  readonly #redis: RedisConnection;
+  readonly #runScript: RunScript;
   readonly #options: RedisSharesOptions;
 
-  /** @param redis  closed by its owner */
-  constructor(redis: RedisConnection, options: RedisSharesOptions) {
-    this.#redis = redis;
+  constructor(runScript: RunScript, options: RedisSharesOptions) {
+    this.#runScript = runScript;
     this.#options = options;
   }
 
@@ -51,7 +49,6 @@ export class RedisShares implements ShareStore {
   }
 
   async step(reports: readonly PoolReport[]): Promise<readonly ShareReply[]> {
-    if (this.#redis.status !== 'ready') return reports.map(() => ({ reason: 'Redis cannot be reached' }));
     const byPool = new Map<string, PoolReport[]>();
     for (const report of reports) {
       const own = byPool.get(report.key);
@@ -89,12 +86,12 @@ export class RedisShares implements ShareStore {
       }
       return reports.map(() => ({ reason: `the pool was changed by others during ${MAX_ATTEMPTS} attempts` }));
     } catch (error) {
-      return reports.map(() => ({ reason: describeError(error) }));
+      return reports.map(() => ({ reason: error instanceof Error ? error.message : String(error) }));
     }
   }
 
   #run(key: string, ...change: readonly (string | number)[]): Promise<readonly string[]> {
-    return this.#redis.eval(COMPARE_AND_SET, 1, key, ...change) as Promise<readonly string[]>; // see the script
+    return this.#runScript(COMPARE_AND_SET, key, change) as Promise<readonly string[]>; // see the script
   }
 }
 

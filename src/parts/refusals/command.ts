@@ -4,7 +4,7 @@ import { command, count, type ServiceFlags, type Surroundings } from '../../cli/
 import { callApi, FOLLOW_INTERVAL_MS, guarded, show } from '../../cli/commands/client.ts';
 import { shownEntries } from '../../cli/commands/for-terminal.ts';
 import { duration, type Paint } from '../../cli/commands/paint.ts';
-import { renderSpared } from '../../cli/commands/render.ts';
+import { renderSpared } from '../lab/texts.ts';
 import type { RefusalPage, RefusedDescriptor } from './answers.ts';
 
 interface RefusalOptions extends ServiceFlags {

@@ -106,10 +106,11 @@ export class Replicas implements ReplicaSource {
   }
 
   retain(rules: PackedRules): void {
-    const isNamed = ({ written }: Place): boolean =>
-      rules.some(({ pieces }) => pieces.some((piece) => piece.includes(written)));
+    const named = new Set<string | undefined>();
+    for (const { pieces } of rules)
+      for (const piece of pieces) for (const [, written] of piece.matchAll(NAMES)) named.add(written);
     for (const [id, place] of this.#places) {
-      if (isNamed(place)) continue;
+      if (named.has(place.written)) continue;
       this.#places.delete(id);
       this.#background.remove(place.state);
     }
@@ -127,6 +128,9 @@ export class Replicas implements ReplicaSource {
     this.#stop();
   }
 }
+
+/** The names of places in a piece of packed rules. */
+const NAMES = /"(?:dns|file)":("(?:[^"\\]|\\.)*")/g;
 
 const readReplicas: Read = ({ kind, name }) => (kind === 'dns' ? countAddresses(name) : countInFile(name));
 

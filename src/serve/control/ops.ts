@@ -34,7 +34,7 @@ export function openOps(settings: Settings, sources: OperatorSources, context: P
     const rendering = (format: ExpositionFormat) =>
       shareRuns(async () => {
         await refreshed();
-        return metrics.render({ ...(await instanceFacts(options)), ...(await facts()) }, format);
+        return metrics.render({ ...instanceFacts(options), ...(await facts()) }, format);
       });
     const rendered = { text: rendering('text'), openmetrics: rendering('openmetrics') };
     const { access } = options;
@@ -75,10 +75,9 @@ export function openOps(settings: Settings, sources: OperatorSources, context: P
   });
 }
 
-/** What metrics show besides statistics; deciders are asked for some of it. */
-async function instanceFacts(options: AdminOptions): Promise<InstanceFacts> {
+/** What metrics show besides statistics, without optional capabilities. */
+function instanceFacts(options: AdminOptions): InstanceFacts {
   const { sourced } = options;
-  const unmatched = await options.ask({ kind: 'unmatched' });
   return {
     isReady: options.isReady(),
     figures: options.figures(),
@@ -90,7 +89,7 @@ async function instanceFacts(options: AdminOptions): Promise<InstanceFacts> {
     inForce: sourced.inForce(),
     restarts: options.restarts(),
     version: options.version,
-    unmatched: unmatched.flatMap(({ reply }) => reply.counts),
+    unmatched: [],
     findings: new Map(),
     overrides: [...options.overrides.all()],
     candidate: { isOn: false, report: undefined },

@@ -62,7 +62,7 @@ export function createDecider(settings: Settings, { clock, log, send, onNeverRea
             .then(() => send({ kind: 'reply', number: message.number, reply: undefined }));
         case 'ask': {
           const { number, question } = message;
-          const answer = agent.then((opened) => opened.ask(question)); // overrides may arrive before it is open
+          const answer = agent.then((opened) => opened(question)); // overrides may arrive before it is open
           return void answer
             .then(
               (reply) => questions.answered(question, reply),

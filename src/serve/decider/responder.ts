@@ -1,10 +1,9 @@
-import { every, monotonicMs } from '../../base/clock.ts';
+import { monotonicMs } from '../../base/clock.ts';
 import type { GrpcServerOptions, OnCallFinished } from '../../edge/grpc/grpc-server.ts';
-import type { SideService } from '../../edge/grpc/side-service.ts';
+import type { OfferedService } from '../../edge/http/api.ts';
 import { openOverload } from '../../edge/overload/overload.ts';
 import { createCountLate } from '../../edge/rls/count-late.ts';
 import { Health } from '../../edge/rls/health.ts';
-import { createHoldsService } from '../../edge/rls/holds.ts';
 import {
   type Caller,
   createAnswerKnown,
@@ -18,9 +17,7 @@ import { createStopwatch } from '../../engine/backends/lateness.ts';
 import { awaitReady } from '../../engine/backends/within.ts';
 import { findCounter } from '../../engine/decide/counter-key.ts';
 import { type Answer, type Decider, InvalidRequest } from '../../engine/decide/decide.ts';
-import { createReservations, type Reservations } from '../../engine/decide/reservations.ts';
-import { createSlots } from '../../engine/decide/slots.ts';
-import { AdminAgent } from '../../operate/admin/agent.ts';
+import { createAgent } from '../../operate/admin/agent.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
 import { undecidedBy } from '../../operate/observe/stats.ts';
 import { createStoreMeter } from '../../operate/observe/store-meter.ts';
@@ -42,17 +39,13 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
   return openParts(async (add) => {
     const parts = add(await openDeciderParts(settings, { core, serviceObserver }, context));
     const { watched, decider, watch } = parts;
-    const agent = add(
-      new AdminAgent({
-        overrides: core.decider.overrides,
-        every,
-        ...settings.agent,
-        askPart: (name, question) => parts.opened.get(name)?.asked?.(question as never), // asked by the same part
-        records: store.records,
-      }),
-    );
+    const agent = createAgent({
+      overrides: core.decider.overrides,
+      askPart: (name, question) => parts.opened.get(name)?.asked?.(question as never), // asked by the same part
+      records: store.records,
+    });
     const delayed = { count: 0 };
-    const noted = { serviceObserver, agent, watch };
+    const noted = { serviceObserver, watch };
     const observer = createObserver(noted, parts.observers, context);
     const late = { countLate: createCountLate(watched), answerKnown: createAnswerKnown(decider, extras, observer) };
     const overload = add(openOverload({ ...settings.overload, ...late, onMissed: noteMissed(noted) }));
@@ -79,13 +72,15 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
           );
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const onWork = overload.queue.spend;
-        const plain = { ...core.decider, ...(watch && { onBounded: watch.bounded }), onWork };
-        const reservations = noteCommits(createReservations(plain), watch);
-        const holds = createHoldsService(createSlots(plain), reservations);
-        const offered = () => others.flatMap(({ paths }) => paths);
-        const deciding = { decider: { ...watched, onWork }, reservations, extras, offered };
-        const others: readonly SideService[] = [...parts.offers, ...offerServices(deciding)];
-        const handlers = { service, overload, health, holds, others, wrapPages: parts.pages };
+        const deciding = {
+          decider: { ...watched, onWork },
+          plain: { ...core.decider, ...(watch && { onBounded: watch.bounded }), onWork },
+          onCommit: (domain: string) => watch?.committed(domain),
+          extras,
+          offered: () => others.flatMap(({ paths }) => paths),
+        };
+        const others: readonly OfferedService[] = [...parts.offers, ...offerServices(deciding)];
+        const handlers = { service, overload, health, others, wrapPages: parts.pages };
         return openCallerServers(settings, { core, ...handlers, onCallFinished, onConnectionError }, context);
       },
     };
@@ -121,26 +116,15 @@ async function warmWith(
     return overload.counting(createRlsService(scratch, core.extras, observer));
   });
   await noted.serviceObserver.ignore(() => warmUp(grpc.transport, { services, overload, ...handlers }, context));
-  noted.agent.clear();
   noted.watch?.clear();
   const { refusals } = core.store.ledger;
   refusals?.clear();
   refusals?.resetCounts();
 }
 
-/** Notes commits, since callers may reserve by the Rate Limit Service and commit otherwise. */
-const noteCommits = ({ reserve, commit }: Reservations, watch: Watch | undefined): Reservations => ({
-  reserve,
-  commit(request, caller) {
-    watch?.committed(request.domain);
-    return commit(request, caller);
-  },
-});
-
 /** What is notified of requests. */
 interface Noted {
   readonly serviceObserver: ServiceObserver;
-  readonly agent: AdminAgent;
   readonly watch: Watch | undefined;
 }
 
@@ -170,12 +154,11 @@ function createObserver(
   };
 }
 
-/** Notes answers for statistics, and for operators. */
+/** Notes answers for statistics, and for a part that watches requests. */
 const notePlainly =
-  ({ serviceObserver, agent, watch }: Noted): Observer['answered'] =>
+  ({ serviceObserver, watch }: Noted): Observer['answered'] =>
   (request: WireRequest, answer: Answer, caller: Caller) => {
     serviceObserver.answered(request.domain, answer);
-    agent.answered(request, answer);
     watch?.answered(request, answer, caller);
   };
 

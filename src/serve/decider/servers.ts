@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { GrpcServerOptions } from '../../edge/grpc/grpc-server.ts';
-import { apiRoutes } from '../../edge/http/api.ts';
+import { apiRoutes, type OfferedService } from '../../edge/http/api.ts';
 import type { Route } from '../../edge/http/server.ts';
 import type { Overload } from '../../edge/overload/overload.ts';
 import type { RlsService } from '../../edge/rls/service.ts';
@@ -25,6 +25,7 @@ type GrpcHandlers = Omit<GrpcServerOptions, 'address' | 'connections' | 'tls' | 
 
 /** The handlers of calls. */
 interface Handlers extends Omit<GrpcHandlers, 'rules'> {
+  readonly others: readonly OfferedService[];
   readonly core: DeciderCore;
   readonly wrapPages: (pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>;
 }
@@ -41,7 +42,7 @@ export function openCallerServers(
   context: ProcessContext,
 ): Promise<Servers> {
   const { readiness, rules } = core;
-  const { service, overload, health, others = [], holds } = handlers;
+  const { service, overload, health, others } = handlers;
   const { address, maxConnections } = settings.http;
   return openParts(async (add) => {
     const servers: { close(graceMs: number): Promise<void> }[] = [];
@@ -53,7 +54,9 @@ export function openCallerServers(
         await Promise.all(servers.map((server) => server.close(settings.drain.timeoutMs)));
       },
     });
-    const pages = new Map(apiRoutes(service, () => readiness.state(), overload, holds));
+    const pages = new Map(apiRoutes(service, () => readiness.state(), overload));
+    for (const other of others)
+      for (const [path, route] of (await other.pages?.(overload)) ?? []) pages.set(path, route);
     for (const [path, route] of await openRoutes(settings.http, service, overload)) pages.set(path, route);
     const bounds = { memory: overload.memory, maxConnections, isChecked: undefined };
     const http = await openHttp({

@@ -1,9 +1,9 @@
 import '../../helpers/realm.ts';
 import fc from 'fast-check';
+import { renderAudit } from '../../../src/cli/commands/audit.ts';
 import { show } from '../../../src/cli/commands/client.ts';
 import { forTerminal } from '../../../src/cli/commands/for-terminal.ts';
 import type { Paint } from '../../../src/cli/commands/paint.ts';
-import { renderAudit, renderTop, renderUnmatched } from '../../../src/cli/commands/render.ts';
 import { renderStatus } from '../../../src/cli/commands/status.ts';
 import { descriptorText, parseDescriptor } from '../../../src/edge/listing/descriptor-text.ts';
 import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
@@ -14,6 +14,8 @@ import { renderOverride, renderOverrides, renderRemoved } from '../../../src/par
 import { renderQuotas } from '../../../src/parts/quotas/command.ts';
 import { renderNewRefusals, renderRefusals } from '../../../src/parts/refusals/command.ts';
 import { renderSites } from '../../../src/parts/sites/command.ts';
+import { renderTop } from '../../../src/parts/top/command.ts';
+import { renderUnmatched } from '../../../src/parts/unmatched/command.ts';
 import { anyText } from '../../helpers/texts.ts';
 
 interface Texts {

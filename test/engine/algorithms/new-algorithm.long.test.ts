@@ -56,7 +56,7 @@ test('a new algorithm needs one file, and its row in the table', async () => {
   await inCopy('npx', 'tsx', 'deploy/lua/compile.ts');
   await inCopy('npx', 'tsc', '-p', 'test');
   await inCopy('npx', 'tsc', '-p', 'console');
-  const suites = 'test/engine/(backends/redis/requests|backends/memory/backend)\\.test';
+  const suites = 'test/(parts/redis/requests|engine/backends/memory/backend)\\.test';
   const only = ['--selectProjects', 'h2', '--testPathPatterns', suites, '-t', 'gcra'];
   const { stderr } = await inCopy('npx', 'jest', '-w', '1', ...only);
   const [, passed = 0] = /Tests: .*?(\d+) passed/.exec(stderr) ?? [];
@@ -67,7 +67,7 @@ test('only the table names algorithms, not the dispatcher in Redis, the ledger, 
   const files = [
     ...filesOf(project, 'src/engine/ledger'),
     'src/engine/decide/decide.ts',
-    'src/engine/backends/redis/scripts/dispatcher.ts',
+    'src/parts/redis/scripts/dispatcher.ts',
   ];
   const named = files.filter((path) => algorithmNames.some((name) => readIn(project, path)?.includes(`'${name}'`)));
   expect(named).toEqual([]);

@@ -3,13 +3,13 @@ import { readFileSync } from 'node:fs';
 import type { Redis as Connection } from 'ioredis';
 import type { Backend, Operation } from '../../../src/engine/backends/backend.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
-import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { sharedCounters } from '../../../src/engine/backends/shared-counters.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
 import { MemcachedBackend } from '../../../src/parts/memcached/backend.ts';
 import { createMemcachedClient } from '../../../src/parts/memcached/client.ts';
 import { openServers } from '../../../src/parts/memcached/servers.ts';
 import { findWindow } from '../../../src/parts/memcached/windows.ts';
+import { RedisBackend } from '../../../src/parts/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import {

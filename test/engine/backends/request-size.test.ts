@@ -8,8 +8,8 @@ import {
 } from '../../../src/engine/backends/backend.ts';
 import { createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { encodeBatch } from '../../../src/engine/backends/redis/batch.ts';
-import { decodeBatch } from '../../../src/engine/backends/redis/batch-reply.ts';
+import { encodeBatch } from '../../../src/parts/redis/batch.ts';
+import { decodeBatch } from '../../../src/parts/redis/batch-reply.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { fixedWindowOf, inFlightOf } from '../../helpers/limits.ts';
 import { operationOf } from '../../helpers/operations.ts';

@@ -5,10 +5,6 @@ import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { Operation } from '../../../src/engine/backends/backend.ts';
 import { type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
-import { connect } from '../../../src/engine/backends/redis/connect.ts';
-import { RedisRecords } from '../../../src/engine/backends/redis/records.ts';
-import { RedisUsage, usageKeys } from '../../../src/engine/backends/redis/usage.ts';
 import {
   ABANDONED_MS,
   MAX_USAGE_ENTRIES,
@@ -17,6 +13,10 @@ import {
   type UsageSource,
 } from '../../../src/engine/backends/usage.ts';
 import { type Limit, limitsInFlight } from '../../../src/engine/holds/limits.ts';
+import { RedisBackend } from '../../../src/parts/redis/backend.ts';
+import { connect } from '../../../src/parts/redis/connect.ts';
+import { RedisRecords } from '../../../src/parts/redis/records.ts';
+import { RedisUsage, usageKeys } from '../../../src/parts/redis/usage.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady, ordinary } from '../../helpers/connection.ts';
 import { fixedWindowOf, limitsOfEach, reservationOf } from '../../helpers/limits.ts';

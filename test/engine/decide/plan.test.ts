@@ -1,8 +1,9 @@
+import type { ServiceDecider } from '../../../src/edge/grpc/side-service.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import { requestDebits } from '../../../src/engine/decide/plan.ts';
-import { createReservations } from '../../../src/engine/decide/reservations.ts';
-import { createSlots, type SlotsDecider } from '../../../src/engine/decide/slots.ts';
+import { createReservations } from '../../../src/parts/holds/reservations.ts';
+import { createSlots } from '../../../src/parts/holds/slots.ts';
 import { createKuadrantLimits } from '../../../src/parts/kuadrant/limits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -36,7 +37,7 @@ descriptors:
 `);
 
 /** A decider with new counters in memory; `atomic` is what its store decides in one step. */
-function newDecider(atomic: 'request' | 'counter' = 'request', of = rules): SlotsDecider {
+function newDecider(atomic: 'request' | 'counter' = 'request', of = rules): ServiceDecider {
   const ledger = ledgerOf(createMemoryBackend(fakeClock(), { maxCounters: 100 }));
   return {
     ...deciderOf(of),

@@ -1,6 +1,15 @@
+import type { RateLimit } from '../../../src/engine/algorithms/index.ts';
 import type { State } from '../../../src/engine/algorithms/limit.ts';
 import { algorithmFor } from '../../../src/engine/holds/limits.ts';
-import { fixedWindowOf, reservationOf } from '../../helpers/limits.ts';
+import {
+  fixedWindowOf,
+  leakyBucketOf,
+  reservationOf,
+  slidingWindowBucketsOf,
+  slidingWindowCounterOf,
+  slidingWindowLogOf,
+  tokenBucketOf,
+} from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 
 const NOW_MS = 1_000_000;
@@ -48,16 +57,16 @@ describe('a reservation that is never committed', () => {
   function steps(
     onLapse: 'charge' | 'free',
     schedule: readonly (readonly [atMs: number, what: 'reserve' | 'commit', holder: number, hits: number])[],
-    windowMs = DAY_MS,
+    inner: RateLimit = fixedWindowOf(1_000, DAY_MS),
   ) {
-    const limit = reservationOf(fixedWindowOf(1_000, windowMs), { onLapse, ttlMs: TTL_MS });
+    const limit = reservationOf(inner as never, { onLapse, ttlMs: TTL_MS }); // no reservation itself
     let state: State | undefined;
     return schedule.map(([atMs, what, holder, hits]) => {
       const claim = { holder, commits: what === 'commit' };
-      const next = algorithmFor(limit).step(limit, state, NOW_MS + atMs, hits, true, claim);
+      const { accepted, ...next } = algorithmFor(limit).step(limit, state, NOW_MS + atMs, hits, true, claim);
       state = next.state;
-      const report = next.report ?? [];
-      return { charged: state[0] === 0 ? 0 : state[2], held: report[4], lapsed: report[9], ttlMs: next.ttlMs };
+      const [, , , , held, , , , , lapsed] = next.report ?? [];
+      return { accepted, charged: state[0] === 0 ? 0 : state[2], held, lapsed, ttlMs: next.ttlMs };
     });
   }
 
@@ -92,9 +101,48 @@ describe('a reservation that is never committed', () => {
         [0, 'reserve', 1, 500],
         [windowMs, 'reserve', 2, 1],
       ],
-      windowMs,
+      fixedWindowOf(1_000, windowMs),
     );
     expect(next).toMatchObject({ charged: 0, held: 1, lapsed: 500 });
+  });
+
+  const othersOf = (windowMs: number): readonly RateLimit[] => [
+    slidingWindowLogOf(60, windowMs),
+    slidingWindowCounterOf(60, windowMs),
+    slidingWindowBucketsOf(60, windowMs),
+    tokenBucketOf(60, windowMs),
+    leakyBucketOf(60, windowMs, { burst: 60 }),
+    fixedWindowOf(60, windowMs, { alignment: 'first_hit' }),
+  ];
+
+  test.each(othersOf(TTL_MS / 4))('is charged when it lapses, whenever that is noticed, by $algorithm', (inner) => {
+    const [, next] = steps(
+      'charge',
+      [
+        [0, 'reserve', 1, 60],
+        [2 * TTL_MS - 1, 'reserve', 2, 60], // after two windows
+      ],
+      inner,
+    );
+    expect(next).toMatchObject({ accepted: true, lapsed: 60 });
+  });
+
+  test.each(othersOf(TTL_MS / 2))('is only taken back as far as it still counts, by $algorithm', (inner) => {
+    const untilMs = 2 * TTL_MS - 2; // the commit is late, and not yet unknown
+    const used = Array.from({ length: 30 }, (_, at) => [untilMs - 30 + at, 'commit', 100 + at, 1] as const);
+    const [next] = steps(
+      'charge',
+      [
+        [0, 'reserve', 1, 40],
+        [TTL_MS, 'reserve', 2, 1],
+        [TTL_MS + 1, 'commit', 2, 0],
+        ...used,
+        [untilMs, 'commit', 1, 0],
+        [untilMs + 1, 'reserve', 3, 60 - 28], // 30 are used
+      ],
+      inner,
+    ).slice(-1);
+    expect(next).toMatchObject({ accepted: false });
   });
 
   test('becomes free with on_lapse: free, and a late commit is charged', () => {

@@ -6,6 +6,7 @@ import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import type { DebtsOptions } from '../../../src/engine/ledger/debts.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { fakeClock } from '../../helpers/clock.ts';
+import { countItems } from '../../helpers/iteration.ts';
 import { type ManualTimers, manualTimers, settlingLedger } from '../../helpers/ledger.ts';
 import { fixedWindowOf, type PolicedLimit as Limit, slidingWindowLogOf, tokenBucketOf } from '../../helpers/limits.ts';
 
@@ -388,4 +389,14 @@ test('a report beyond the limit is settled completely once the store is back', a
   await settle();
   await settle();
   expect(await stands(limit)).toBe(500);
+});
+
+test('a settlement does not copy the list of debts', async () => {
+  const [limit, count] = [limitWith('local'), 1_000];
+  const ledger = instance('one', { maxCounters: count });
+  isAway = true;
+  for (let at = 0; at < count; at++) await spend(ledger, hit(limit, 1, `${at}`));
+  isAway = false;
+  expect(await countItems(settle)).toBeLessThan(1.5 * count); // each is checked for expiry
+  expect(settlements.map(({ operations }) => operations.length)).toEqual([64]);
 });

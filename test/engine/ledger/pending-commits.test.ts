@@ -6,6 +6,7 @@ import { createDebit, type Debit } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { PendingCommits } from '../../../src/engine/ledger/pending-commits.ts';
 import { fakeClock } from '../../helpers/clock.ts';
+import { countItems } from '../../helpers/iteration.ts';
 import { type ManualTimers, manualTimers, settlingLedger } from '../../helpers/ledger.ts';
 import { fixedWindowOf, reservationOf } from '../../helpers/limits.ts';
 
@@ -191,4 +192,32 @@ test('commits for a node that stays down do not delay others', async () => {
   commits.keep([debit(101, 1, true, 'there')], [unavailable], clock());
   for (let times = 0; times < 3; times++) await commits.send();
   expect(commits.counts()).toEqual({ pending: 100, sent: 1, dropped: 0 });
+});
+
+test('the work to send a slice of commits does not grow with their number', async () => {
+  const itemsWith = async (count: number): Promise<number> => {
+    const pending = new PendingCommits({ monotonicMs: () => 0, run: (commits) => commits.map(() => OK) });
+    for (let holder = 1; holder <= count; holder++) pending.keep([debit(holder, 1, true)], [unavailable], 0);
+    const items = await countItems(() => pending.send());
+    expect(pending.counts()).toEqual({ pending: 0, sent: count, dropped: 0 });
+    return items / count;
+  };
+  const few = await itemsWith(500);
+  expect(await itemsWith(5_000)).toBeLessThan(2 * few);
+});
+
+test('a commit that becomes too old while others are sent is not sent', async () => {
+  let nowMs = 0;
+  const sent: number[] = [];
+  const pending = new PendingCommits({
+    monotonicMs: () => nowMs,
+    run: (commits) => {
+      nowMs += TTL_MS;
+      sent.push(commits.length);
+      return commits.map(() => OK);
+    },
+  });
+  for (let holder = 1; holder <= 100; holder++) pending.keep([debit(holder, 1, true)], [unavailable], 0);
+  await pending.send();
+  expect({ ...pending.counts(), sent }).toEqual({ pending: 0, sent: [64], dropped: 36 });
 });

@@ -5,7 +5,7 @@ import { packNumbers } from '../../../src/engine/backends/packed-state.ts';
 import { algorithmFor, type Limit } from '../../../src/engine/holds/limits.ts';
 import { NODE_NUMBERS } from '../../../src/engine/holds/nodes.ts';
 import { compiled } from '../../../src/engine/lua/compiled.ts';
-import { compiledScripts } from '../../../src/engine/lua/compiled-scripts.ts';
+import { compiledScripts } from '../../../src/parts/redis/compiled-scripts.ts';
 import { openReady } from '../../helpers/connection.ts';
 import {
   adaptiveOf,
@@ -61,7 +61,7 @@ const recorded: readonly (readonly [name: string, limit: Limit, digest: string])
   [
     'reservations that lapse into a log',
     reservationOf(slidingWindowLogOf(20, 60_000), { ttlMs: 9_000, onLapse: 'charge', onOverrun: 'clip' }),
-    'e15d6d4b27de022b',
+    'a574d4c1303f9a14',
   ],
   [
     'reservations that lapse into a window',
@@ -71,7 +71,7 @@ const recorded: readonly (readonly [name: string, limit: Limit, digest: string])
   [
     'reservations in a bucket',
     reservationOf(tokenBucketOf(20, 60_000), { ttlMs: 90_000, onLapse: 'charge' }),
-    '6bee023464c15023',
+    '6335dbcd5a34e5cb',
   ],
   ['adaptive slots', adaptiveOf(20, 60_000), '89e829ddd3b02b70'],
   ['adaptive slots that children share', adaptiveOf(20, 60_000, { path }), 'cee46f976edf8c62'],

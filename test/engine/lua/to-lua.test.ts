@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { link } from '../../../deploy/lua/link.ts';
 import { compile } from '../../../deploy/lua/to-lua.ts';
-import { loneScripts } from '../../../src/engine/backends/redis/script.ts';
 import { compiled } from '../../../src/engine/lua/compiled.ts';
+import { loneScripts } from '../../../src/parts/redis/script.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'to-lua-'));
 afterAll(() => rmSync(folder, { recursive: true }));

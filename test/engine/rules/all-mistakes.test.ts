@@ -69,3 +69,50 @@ test('every mistake of a file is reported, whatever others it has', () => {
     { numRuns: 25 },
   );
 });
+
+/** The paths of the problems of a limit, below it, in their order. */
+function pathsOf(limit: string): readonly string[] {
+  const text = `domain: shop\ndescriptors: [{ key: user, rate_limit: { ${limit} } }]\n`;
+  const loaded = loadRules([{ path: '', name: 'rules.yaml', text }], { mergeDomains: false });
+  return loaded.ok ? [] : loaded.problems.map(({ path }) => path.replace('descriptors[0].rate_limit.', ''));
+}
+
+test.each([
+  ['unit: minute, requests_per_unit: 5, notify: [0%], penalty: { block: 1ms }', ['notify', 'penalty.block']],
+  [
+    'unit: minute, requests_per_unit: 5, algorithm: token_bucket, on_change: x, buckets: 6, burst: 0',
+    ['on_change', 'buckets', 'burst'],
+  ],
+  ['unit: second, requests_per_unit: 5, replaces: 5, notify: [0%], burst: 3', ['replaces', 'notify', 'burst']],
+  ['unit: day, requests_per_unit: 5, share: { by: team }, adapt: {}', ['adapt', 'share']],
+  [
+    'unit: second, requests_per_unit: 5, algorithm: in_flight, ttl: 9s, on_store_failure: local, notify: [9%]',
+    ['unit', 'on_store_failure', 'notify'],
+  ],
+  [
+    'unit: minute, requests_per_unit: 5, schedule: [{ active: { hours: 25:00-26:00 }, buckets: 7 }, { active: 5, soft: -1, window: 0s }, { burst: 3 }]',
+    [
+      'schedule[1].active',
+      'schedule[1].soft',
+      'schedule[0].active.hours',
+      'schedule[0].buckets',
+      'schedule[1].window',
+      'schedule[2].active',
+      'schedule[2].burst',
+    ],
+  ],
+  [
+    'unit: minit, requests_per_unit: 5, schedule: [{ active: { days: sun }, unit: minute, buckets: 7 }]',
+    ['unit', 'schedule[0].buckets'],
+  ],
+])('each mistake of the limit { %s } is reported at once', (limit, paths) => {
+  expect(pathsOf(limit)).toEqual(paths);
+});
+
+test.each([
+  ['share', 'unit: second, requests_per_unit: 5, share: team, burst: 3'],
+  ['per_replica', 'unit: second, per_replica: 5, algorithm: token_bucket'],
+  ['requests_per_unit', 'unit: second, requests_per_unit: five, local_share: 2'],
+])('no other key is named because %s is wrong in { %s }', (key, limit) => {
+  expect(pathsOf(limit)).toEqual([key]);
+});

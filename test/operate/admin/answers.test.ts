@@ -185,7 +185,7 @@ test('the answers of every operation conform to the OpenAPI document', async () 
     'GET /api/v1/notifications', // test/parts/notify/service.test.ts
     ...['GET /api/v1/sites', 'GET /api/v1/sites/limits'], // which need several: test/parts/sites/operations.test.ts
   ];
-  const others = documented.operations.filter((one) => !asked.has(one) && !one.includes(' /holds/')); // test/edge/http/holds.test.ts
+  const others = documented.operations.filter((one) => !asked.has(one) && !one.includes(' /holds/')); // test/parts/holds/pages.test.ts
   expect(others.toSorted()).toEqual(elsewhere);
 });
 

@@ -4,8 +4,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type HttpServer, startHttpServer } from '../../../src/edge/http/server.ts';
 import { operation, operationRoutes } from '../../../src/operate/admin/api.ts';
 import type { AdminOptions } from '../../../src/operate/admin/options.ts';
-import { Unmatched } from '../../../src/operate/admin/unmatched.ts';
-import { viewOperations } from '../../../src/operate/admin/view-operations.ts';
+import { unmatchedOperations } from '../../../src/parts/unmatched/operations.ts';
+import { Unmatched } from '../../../src/parts/unmatched/unmatched.ts';
 import { countedRules } from '../../helpers/counted-rules.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { wholeScope } from '../../helpers/scope.ts';
@@ -76,7 +76,7 @@ function unmatchedOf(descriptors: number, step: () => void, wait: () => Promise<
     rules: () => tree,
     hash: undefined,
   } as unknown as AdminOptions; // the only properties that the operation reads
-  const found = viewOperations(options).find(({ path }) => path === '/api/v1/unmatched');
+  const found = unmatchedOperations(options).operations.find(({ path }) => path === '/api/v1/unmatched');
   if (!found) throw new Error('there is no such operation');
   return (request: { readonly isGone: boolean }) =>
     found.answer({ client: { seesValues: true }, scope: wholeScope, query: { count: 500 }, request } as never);

@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
-import type { RefusedTop } from '../../../src/operate/admin/top-keys.ts';
-import { encodedEntries } from '../../../src/operate/sketches/top-name.ts';
 import { RefusedClients } from '../../../src/parts/console/refused-clients.ts';
+import type { RefusedTop } from '../../../src/parts/lab/sketches/rule-top.ts';
+import { encodedEntries } from '../../../src/parts/lab/sketches/top-name.ts';
 
 const NOW_MS = 1_700_000_000_000;
 const MINUTE_MS = 60_000;

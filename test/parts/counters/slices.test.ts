@@ -1,7 +1,6 @@
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
 import { findCounter } from '../../../src/engine/decide/counter-key.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
@@ -9,8 +8,9 @@ import { match } from '../../../src/engine/rules/match/match.ts';
 import { type Level, listRules, type Node, type RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import type { AdminOptions } from '../../../src/operate/admin/options.ts';
 import { ruleTextOperations } from '../../../src/operate/admin/rule-text-operations.ts';
-import { TopKeys } from '../../../src/operate/admin/top-keys.ts';
 import { listCounters } from '../../../src/parts/counters/named-counters.ts';
+import { RedisBackend } from '../../../src/parts/redis/backend.ts';
+import { TopKeys } from '../../../src/parts/top/top-keys.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { operationOf } from '../../helpers/operations.ts';

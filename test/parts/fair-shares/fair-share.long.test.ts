@@ -1,6 +1,6 @@
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
+import { RedisBackend } from '../../../src/parts/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { anyShareTree, findWorst, measureSlots, measureTree } from '../../helpers/share-trees.ts';
 import { codesOf, newKey, STORE_TIMEOUT_MS, withRedis } from '../../helpers/shared-stores.ts';

@@ -1,15 +1,15 @@
 import '../../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import type { ServiceDecider } from '../../../src/edge/grpc/side-service.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
-import { RedisBackend } from '../../../src/engine/backends/redis/backend.ts';
-import { createReservations } from '../../../src/engine/decide/reservations.ts';
-import type { SlotsDecider } from '../../../src/engine/decide/slots.ts';
 import { createEstimates } from '../../../src/engine/ledger/estimates.ts';
+import { createReservations } from '../../../src/parts/holds/reservations.ts';
 import { createKuadrantLimits } from '../../../src/parts/kuadrant/limits.ts';
 import { hostKuadrant } from '../../../src/parts/kuadrant/offer.ts';
 import { createKuadrantService } from '../../../src/parts/kuadrant/service.ts';
+import { RedisBackend } from '../../../src/parts/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -51,7 +51,7 @@ async function withClient(
   backend: Backend = inMemory(),
 ) {
   const ledger = ledgerOf(backend, { denyCacheBytes: 10_000 });
-  const decider: SlotsDecider = {
+  const decider: ServiceDecider = {
     ...deciderOf(rules),
     storeBudget: () => 60_000,
     estimates: createEstimates(),

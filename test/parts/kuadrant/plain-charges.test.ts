@@ -2,9 +2,9 @@ import type { Backend, Operation } from '../../../src/engine/backends/backend.ts
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { RateLimitRequest } from '../../../src/engine/decide/decide.ts';
-import { type CommitAnswer, createReservations } from '../../../src/engine/decide/reservations.ts';
 import { createDebit } from '../../../src/engine/ledger/debit.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
+import { type CommitAnswer, createReservations } from '../../../src/parts/holds/reservations.ts';
 import { createKuadrantLimits, type KuadrantLimits } from '../../../src/parts/kuadrant/limits.ts';
 import { PlainCharges } from '../../../src/parts/kuadrant/plain-charges.ts';
 import { fakeClock } from '../../helpers/clock.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { check } from '../../../src/cli/check/check.ts';
+import { check } from '../../../src/parts/check/check.ts';
 import { quotaConfiguration } from '../../../src/parts/envoy/quota-configuration.ts';
 import { startFakeQuotaService } from '../../helpers/quota-client.ts';
 import { startQuotaEnvoy } from '../../helpers/quota-envoy.ts';

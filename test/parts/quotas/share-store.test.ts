@@ -1,6 +1,7 @@
-import type { RedisConnection } from '../../../src/engine/backends/redis/connect.ts';
 import { RedisShares } from '../../../src/parts/quotas/redis-shares.ts';
 import { MemoryShares, type PoolReport } from '../../../src/parts/quotas/share-store.ts';
+import type { RedisConnection } from '../../../src/parts/redis/connect.ts';
+import { scriptRunner } from '../../../src/parts/redis/open.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import fc from '../../helpers/property.ts';
@@ -45,7 +46,7 @@ test('pools in Redis give the same shares as those in memory', async () => {
         const clock = fakeClock();
         const stores = [
           new MemoryShares(clock, terms, 2 ** 26),
-          new RedisShares(redis, { terms, timeoutMs: 10_000, clock }),
+          new RedisShares(scriptRunner(redis), { terms, timeoutMs: 10_000, clock }),
         ];
         const key = `pool-${++run}`;
         const sent = new Map<string, number>();
@@ -65,7 +66,7 @@ test('pools in Redis give the same shares as those in memory', async () => {
 });
 
 test('reports of many holders at once, through several processes, share no more than the rate', async () => {
-  const processes = Array.from({ length: 4 }, () => new RedisShares(redis, { terms, timeoutMs: 60_000 }));
+  const processes = Array.from({ length: 4 }, () => new RedisShares(scriptRunner(redis), { terms, timeoutMs: 60_000 }));
   const report = { requests: 1_000, elapsedMs: 1_000, sent: 0, isConfirmed: false, isResumed: false, leaves: false };
   const pool = { units: 4_096, fillMs: 1_000, burst: 4_096 };
   const steps = Array.from({ length: 40 }, (_, at) =>
@@ -82,7 +83,7 @@ test('reports of many holders at once, through several processes, share no more 
 });
 
 test('several reports are sent to Redis together, and keys expire with the shares', async () => {
-  const shares = new RedisShares(redis, {
+  const shares = new RedisShares(scriptRunner(redis), {
     terms: { ...terms, ttlMs: 100, transitMs: 0, silenceMs: 200 },
     timeoutMs: 5_000,
   });
@@ -125,7 +126,7 @@ test('pools in memory are bounded in bytes, beyond which there is no further poo
 
 test('reports cannot be processed while Redis is down', async () => {
   await server.stop();
-  const shares = new RedisShares(redis, { terms, timeoutMs: 1_000 });
+  const shares = new RedisShares(scriptRunner(redis), { terms, timeoutMs: 1_000 });
   const report = { requests: 1, elapsedMs: 0, sent: 0, isConfirmed: false, isResumed: false, leaves: false };
   const pool = { units: 128, fillMs: 1_000, burst: 10 };
   expect(await shares.step([{ key: 'x', pool, report: { ...report, holder: 'a' } }])).toEqual([

@@ -86,6 +86,26 @@ test('a place that rules do not name any more is not read again, and its state e
   source.close();
 });
 
+test('rules are searched once, however many places they name', async () => {
+  let reads = 0;
+  const names = Array.from({ length: 50 }, (_, at) => `host${at}`);
+  const nodes = names.map((dns) => [0, { rate_limit: { replicas: { dns } } }, 0, 1]);
+  const rules = {
+    ...{ name: 'demo', spend: undefined, hash: '' },
+    get pieces() {
+      reads++;
+      return [JSON.stringify([['f'], nodes])];
+    },
+  };
+  const source = openScripted(...Array(names.length).fill(1));
+  for (const name of names) source.count({ kind: 'dns', name });
+  await source.learn();
+  source.retain([rules]);
+  expect(reads).toBe(1);
+  for (const name of names) expect(source.count({ kind: 'dns', name })).toBe(1);
+  source.close();
+});
+
 test('the number of places is bounded', async () => {
   const source = openScripted(...Array(200).fill(1));
   for (let at = 0; at < 200; at++) source.count({ kind: 'dns', name: `host${at}` });

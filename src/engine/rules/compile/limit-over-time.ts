@@ -1,7 +1,7 @@
 import { fullCapacity, hasHolders, unitOf } from '../../holds/limits.ts';
 import type { RuleLimit, RuleSchedule, ScheduleEntry } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
-import type { Problems } from '../read/problem.ts';
+import { Problems } from '../read/problem.ts';
 import { type ActiveTimes, readActive } from '../time/active-times.ts';
 import { laidLimit } from './laid-limit.ts';
 import { buildLimit, type NodeModes } from './limits.ts';
@@ -69,11 +69,9 @@ function buildScheduled(
   problems: Problems,
 ): LimitAtTimes | undefined {
   const { active: times, unlimited, ...numbers } = entry.values;
-  if (!times) {
-    if (entry.invalid.has('active')) return undefined;
-    return problems.error(entry.place('active'), 'an entry of schedule requires active: when it applies');
-  }
-  const active = readActive(times, problems);
+  if (!times && !entry.invalid.has('active'))
+    problems.error(entry.place('active'), 'an entry of schedule requires active: when it applies');
+  const active = times && readActive(times, problems);
   if (unlimited) {
     const [key] = Object.keys(numbers);
     if (key !== undefined)
@@ -83,9 +81,12 @@ function buildScheduled(
       );
     return active && { active, limit: undefined };
   }
-  if (!own) return undefined; // the limit below it is invalid
+  if (block.values.unlimited) return undefined; // reported already
   const { active: _, schedule: __, ...values } = block.values;
-  const limit = buildLimit(laidLimit({ ...block, values }, { ...entry, values: numbers }), modes, problems);
+  const found = new Problems();
+  const limit = buildLimit(laidLimit({ ...block, values }, { ...entry, values: numbers }), modes, found);
+  const { path } = entry.place();
+  problems.add(found.all.filter((one) => own || one.path.startsWith(path))); // else reported already
   return active && limit && { active, limit: { ...limit, times: { of, active } } };
 }
 

@@ -56,68 +56,104 @@ export interface NodeModes {
   readonly split?: SiteSplit | undefined;
 }
 
-/** Reads one `rate_limit` block. Undefined if it says `unlimited`, or is invalid: `problems` has the reason then. */
+/** Reads one `rate_limit` block. Undefined if it says `unlimited`, or is invalid: `problems` has the reasons then. */
 export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Problems): RuleLimit | undefined {
   const { values } = block;
   const before = problems.all.length;
   const report: LimitProblem = (key, message) => problems.error(block.place(key), message);
-  if (values.unlimited) {
-    const unit = parseUnit(values.unit);
-    if (unit) report('unit', 'should not specify rate limit unit when unlimited: remove one of them');
-    for (const key of ownKeys) {
-      if (values[key] !== undefined) report(key, `${key} cannot be used when unlimited: remove one of them`);
-    }
-    return undefined;
-  }
-  const byDefault = values.share ? 'token_bucket' : DEFAULT_ALGORITHM;
-  const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? byDefault));
+  if (values.unlimited) return refuseBesideUnlimited(values, report);
+  const algorithm = readAlgorithm(block, report);
   const hasWindow = algorithm === undefined || unitOfNamed(algorithm) === 'hits';
   const window = hasWindow ? readWindow(block, report) : readTtl(block, algorithm, report);
-  const policy = readPolicy(values, modes, report);
-  if (block.invalid.has('algorithm')) return undefined;
-  if (!algorithm)
-    return report(
-      'algorithm',
-      `unknown algorithm '${values.algorithm}'; ${expected(values.algorithm, algorithmNames)}`,
-    );
-  for (const key of Object.keys(values) as Key[]) {
-    // the reader drops keys that the format does not have
-    const { goesWith }: Field = fields[key];
-    if (!goesWith || goesWith.includes(algorithm)) continue;
-    report(key, `${key} cannot be used with ${algorithm}, only with ${goesWith.join(' or ')}`);
-  }
-  if (!window || problems.all.length > before || block.invalid.size > 0) return undefined;
+  const policy = readPolicy(block, modes, report);
+  if (!algorithm) return undefined;
   if (policy?.onStoreFailure === 'local' && !hasWindow)
-    return report(
+    report(
       'on_store_failure',
       `on_store_failure: local cannot be used with ${algorithm}: another process may get the release; use error, allow or deny`,
     );
-  const { soft = 0 } = values;
-  const rate = readRate(values, report);
-  if (!rate) return undefined;
-  const numbers = { ...rate, soft, windowMs: window.windowMs };
-  const { hasId = false, split } = modes;
-  const source = createLimitSource(block, { window, hasId }, problems);
-  let read = policy && readNumbers(algorithm, numbers, source);
-  for (const readKey of Object.values(limitReaders)) read &&= readKey(block, { limit: read, hasId, split }, problems);
-  const counted = policy && read && countedBy(read, policy);
-  const limit = counted && readReserve(block, { inner: counted, hasId }, problems);
-  if (values.share && limit && !isShared(limit)) report('share', NO_SHARES);
-  const most = Math.max(numbers.requestsPerUnit, soft);
-  if (limit && most > MAX_UINT32 && !isRateLimit(limit) && !isReservation(limit) && !canBlock(limit))
-    report(
-      'requests_per_unit',
-      `${algorithm}${values.share ? ' with share' : ''} counts at most ${MAX_UINT32} hits, got ${most}`,
-    );
-  for (const key of ['on_overload', 'local_share'] as const)
-    if (limit && values[key] !== undefined && !isRateLimit(limit))
-      report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);
-  if (!limit || !policy || problems.all.length > before) return undefined;
+  const fitting = withoutUnfit(block, algorithm, report);
+  const limit = window && readLimit(fitting, { algorithm, window, policy, modes }, problems);
+  if (!window || !limit || !policy || problems.all.length > before || block.invalid.size > 0) return undefined;
   const { windowMs: _, ...ofWindow } = window;
   const { name = '', per_replica: each, requests_per_unit: all = 0 } = values;
   const replicas = each === undefined ? undefined : { each, count: all / each };
   return { limit, label: { name, ...ofWindow, ...(replicas && { replicas }) }, policy };
 }
+
+function refuseBesideUnlimited(values: LimitBlock['values'], report: LimitProblem): undefined {
+  if (parseUnit(values.unit)) report('unit', 'should not specify rate limit unit when unlimited: remove one of them');
+  for (const key of ownKeys)
+    if (values[key] !== undefined) report(key, `${key} cannot be used when unlimited: remove one of them`);
+}
+
+function readAlgorithm({ values, invalid }: LimitBlock, report: LimitProblem): NamedAlgorithm | undefined {
+  if (invalid.has('algorithm')) return undefined; // reported already
+  const { share, algorithm: written = share || invalid.has('share') ? 'token_bucket' : DEFAULT_ALGORITHM } = values;
+  const found = algorithmNames.find((name) => name === written);
+  return found ?? report('algorithm', `unknown algorithm '${written}'; ${expected(written, algorithmNames)}`);
+}
+
+/** The block without the keys that the algorithm does not have, which are reported. */
+function withoutUnfit(block: LimitBlock, algorithm: NamedAlgorithm, report: LimitProblem): LimitBlock {
+  const fitting = Object.entries(block.values).filter(([name]) => {
+    const key = name as Key; // the reader drops keys that the format does not have
+    const { goesWith }: Field = fields[key];
+    if (!goesWith || goesWith.includes(algorithm)) return true;
+    report(key, `${key} cannot be used with ${algorithm}, only with ${goesWith.join(' or ')}`);
+    return false;
+  });
+  return { ...block, values: Object.fromEntries(fitting) };
+}
+
+/** Reads the numbers of a limit, and the keys that change what it counts. Each is read even if another is invalid. */
+function readLimit(
+  block: LimitBlock,
+  {
+    algorithm,
+    window,
+    policy,
+    modes: { hasId = false, split },
+  }: {
+    readonly algorithm: NamedAlgorithm;
+    readonly window: WindowLength;
+    readonly policy: LimitPolicy | undefined;
+    readonly modes: NodeModes;
+  },
+  problems: Problems,
+): Limit | undefined {
+  const { values } = block;
+  const report: LimitProblem = (key, message) => problems.error(block.place(key), message);
+  const isUnread = [...setsRate, ...findNamedRow(algorithm).keys].some((key) => block.invalid.has(key));
+  if (isUnread || (values.per_replica !== undefined && values.requests_per_unit === undefined)) return undefined; // reported already
+  const rate = readRate(values, report);
+  const { soft = 0 } = values;
+  const source = createLimitSource(block, { window, hasId }, problems);
+  const plain = rate && readNumbers(algorithm, { ...rate, soft, windowMs: window.windowMs }, source);
+  if (!rate || !plain) return undefined;
+  let [limit, isWrong] = [plain, false];
+  for (const readKey of Object.values(limitReaders)) {
+    const read = readKey(block, { limit, hasId, split }, problems);
+    isWrong ||= !read;
+    limit = read ?? limit;
+  }
+  const reserved = readReserve(block, { inner: policy ? countedBy(limit, policy) : limit, hasId }, problems);
+  if (!reserved || isWrong) return undefined;
+  if (values.share && !isShared(reserved)) report('share', NO_SHARES);
+  const most = Math.max(rate.requestsPerUnit, soft);
+  if (most > MAX_UINT32 && !isRateLimit(reserved) && !isReservation(reserved) && !canBlock(reserved))
+    report(
+      'requests_per_unit',
+      `${algorithm}${values.share ? ' with share' : ''} counts at most ${MAX_UINT32} hits, got ${most}`,
+    );
+  for (const key of ['on_overload', 'local_share'] as const)
+    if (values[key] !== undefined && !isRateLimit(reserved))
+      report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);
+  return reserved;
+}
+
+/** The keys from which the hits that pass in a window are known. */
+const setsRate = ['requests_per_unit', 'soft', 'budget', 'per_replica', 'replicas'] as const;
 
 /** Why a limit cannot be shared, in a build without that part. */
 export const NO_SHARES = 'share requires the part fair-shares, which was left out of this build';
@@ -204,7 +240,7 @@ function readLength(written: string, values: LimitBlock['values'], report: Limit
 
 /** How a limit counts and fails. May report several problems; undefined if a value is none of its choices. */
 function readPolicy(
-  values: LimitBlock['values'],
+  { values, invalid }: LimitBlock,
   { shadow, quota }: NodeModes,
   report: LimitProblem,
 ): LimitPolicy | undefined {
@@ -212,7 +248,8 @@ function readPolicy(
   const { requests_per_unit: requestsPerUnit = 0, soft = 0, max_delay: maxDelay, local_share: localShare } = values;
   const onStoreFailure = read('on_store_failure', fields.on_store_failure.choices);
   const onOverload = read('on_overload', fields.on_overload.choices);
-  if (localShare !== undefined && (localShare < 1 || localShare > Math.max(requestsPerUnit, 1)))
+  const mostShares = invalid.has('requests_per_unit') ? MAX_LIMIT : Math.max(requestsPerUnit, 1);
+  if (localShare !== undefined && (localShare < 1 || localShare > mostShares))
     report(
       'local_share',
       `local_share must be 1 to requests_per_unit, so that each process may pass something, got ${localShare}`,
