@@ -18,12 +18,18 @@ const PARTS = '^src/parts/';
 const SHARED = '^src/parts/lab/';
 
 /** Parts that extend another one, and are taken out with it. */
-const extended = { advise: 'replay', simulate: 'replay', adaptive: 'fair-shares', kuadrant: 'holds' };
+const extended = {
+  advise: 'replay',
+  simulate: 'replay',
+  adaptive: 'fair-shares',
+  kuadrant: 'holds',
+  console: 'status',
+};
 const extending = Object.keys(extended).join('|');
 
 /** A package that only these folders may know. */
 const packageOf = {
-  '^@grpc': '^src/(protobuf|edge|parts/(xds|holds|kuadrant|sites|ask|grpc-js|reflection))/',
+  '^@grpc': '^src/(protobuf|edge|parts/(xds|holds|kuadrant|lab|sites|ask|grpc-js|reflection))/',
   '^protobufjs$': '^$', // only tools and tests know it
   '^(ioredis|cluster-key-slot)$': '^src/parts/redis/',
   '^js-yaml$': '^src/(engine/rules/read|parts/envoy)/',

@@ -3,7 +3,7 @@ import type { ApiOperation } from '../src/operate/admin/api.ts';
 import { callerOperations } from '../src/operate/admin/openapi.ts';
 import { adminOperations } from '../src/operate/admin/operations.ts';
 import type { AdminOptions } from '../src/operate/admin/options.ts';
-import { statusOperations } from '../src/operate/status/status.ts';
+import { createStatistics } from '../src/operate/observe/stats.ts';
 import { operatorParts } from '../src/parts/operators.ts';
 import type { OpenOperatorPart, OperatorPart } from '../src/serve/control/part.ts';
 import type { Settings } from '../src/settings/settings.ts';
@@ -13,23 +13,21 @@ import { wrapped } from './wrap.ts';
 function listedOperations(): readonly Omit<ApiOperation, 'answer'>[] {
   const sourced = { book: { packed: () => undefined, onChange: () => {} } };
   // operations read others only when called
-  const options = { access: { tokens: [] }, sourced, statistics: { rules: () => [] } } as unknown as AdminOptions;
+  const options = { access: { tokens: [] }, sourced, statistics: createStatistics(1) } as unknown as AdminOptions;
   const settings = {
-    ...{ advice: { maxBytes: 0 }, rules: { candidate: { path: '' } }, counters: {}, sink: { kind: 'none' } },
+    ...{ advice: { maxBytes: 0 }, rules: { candidate: { path: '' } }, counters: { store: {} }, sink: { kind: 'none' } },
   } as unknown as Settings; // all that they read
   const context = {
     background: { add: () => ({}) },
     gathered: { onSecond() {} },
+    ...{ kept: new Map(), opened: new Map() },
   } as unknown as Parameters<OpenOperatorPart>[2];
   const ofParts = Object.values(operatorParts).flatMap((open) => {
     const part = open(options, settings, context) as OperatorPart; // what is off waits for nothing
     void part.close?.();
     return part.operations ?? [];
   });
-  return [
-    ...adminOperations(options, [...statusOperations(options as Parameters<typeof statusOperations>[0]), ...ofParts]),
-    ...callerOperations,
-  ];
+  return [...adminOperations(options, ofParts), ...callerOperations];
 }
 
 const needs = {

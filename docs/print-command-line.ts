@@ -1,6 +1,6 @@
 import { type Command, Help } from 'commander';
-import type { Surroundings } from '../src/cli/commands/admin.ts';
 import { createProgram } from '../src/cli/program.ts';
+import type { Surroundings } from '../src/cli/surroundings.ts';
 
 // Prints the help of every command of `weir` as JSON, without running one.
 

@@ -1,5 +1,5 @@
 import type { Answers } from '../../src/operate/answers/all.ts';
-import type { Explanation } from '../../src/operate/answers/explain.ts';
+import type { Explanation } from '../../src/parts/lab/answers/explain.ts';
 import type { Pair } from './route.ts';
 import { loadSession, session } from './session.ts';
 

@@ -15,6 +15,7 @@ const FOLDERS = [
   'src/engine/algorithms',
   'src/engine/holds',
   SCRIPTS,
+  'src/parts/reservations',
   'src/parts/adaptive',
   'src/parts/fair-shares',
   'src/parts/sites',

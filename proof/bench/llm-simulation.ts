@@ -1,8 +1,8 @@
 import type { CounterDecision, Operation, Replies } from '../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
-import type { ReservationLimit } from '../../src/engine/holds/reservation.ts';
 import { atLeast, createEstimates, usedDebit } from '../../src/engine/ledger/estimates.ts';
+import type { ReservationLimit } from '../../src/parts/reservations/reservation.ts';
 import { heldBy, operationOf } from '../../test/helpers/operations.ts';
 import { randomOf } from '../../test/helpers/random.ts';
 

@@ -34,7 +34,8 @@ const ROUNDING = 1;
 /**
  * Finds requests that were admitted although charges and holds left no room; each possible loss of counters permits one
  * further limit. Also finds requests that were refused although there was room, if each commit is charged once and each
- * reservation ends after its ttl. The counter is a bucket that drains; commits may charge beyond the limit.
+ * reservation ends after its ttl: then it is free, or charged until a late commit corrects it. The counter is a bucket
+ * that drains; commits may charge beyond the limit.
  *
  * @param calls  of one key, in any order
  */
@@ -57,42 +58,51 @@ const hasEffect =
     effects.includes(effect);
 
 function tooMany(rule: ChaosRule, all: readonly Reservation[], faults: readonly FaultRecord[]): ReservationFinding[] {
-  const { limit, burst = limit, windowMs, ttlMs = 0 } = rule;
+  const { limit, burst = limit, windowMs, ttlMs = 0, isFreed } = rule;
   const [frozen, lost] = [faults.filter(hasEffect('clock_frozen')), faults.filter(hasEffect('data_lost'))];
   const earliest = (call: CallRecord): number => countedFromMs(call, frozen);
   const admitted = all.filter(({ reserve }) => reserve.outcome === 'OK');
+  const lapsesMs = (reserve: CallRecord): number => earliest(reserve) + ttlMs;
   const charges = admitted
     .filter(({ commits }) => commits.some(isDone))
-    .map(({ commits }) => ({
+    .map(({ reserve, commits }) => ({
       hits: commits[0]?.hits ?? 0,
-      atMs: Math.min(...commits.map(earliest)),
+      // a late commit may leave what the lapse charged
+      atMs: Math.min(...commits.map(earliest), isFreed ? Number.POSITIVE_INFINITY : lapsesMs(reserve)),
       doneMs: Math.min(...commits.filter(isDone).map(({ answeredMs }) => answeredMs)),
-    }))
-    .toSorted((one, other) => other.atMs - one.atMs);
+    }));
   const findings: ReservationFinding[] = [];
   for (const { reserve: call } of admitted) {
     const { sentMs, answeredMs } = call;
-    const before = charges.filter(({ atMs, doneMs }) => doneMs <= sentMs && atMs > sentMs - REACH_MS);
-    const held = admitted.filter(
+    const open = admitted.filter(
       ({ reserve, commits }) =>
-        reserve !== call &&
-        reserve.answeredMs <= sentMs &&
-        earliest(reserve) + ttlMs - CLOCK_SLACK_MS > answeredMs &&
-        commits.every((commit) => commit.sentMs > answeredMs),
+        reserve !== call && reserve.answeredMs <= sentMs && commits.every((commit) => commit.sentMs > answeredMs),
     );
+    const isHeld = ({ reserve }: Reservation): boolean => lapsesMs(reserve) - CLOCK_SLACK_MS > answeredMs;
+    const held = open.filter(isHeld);
+    const isReached = (atMs: number): boolean => atMs > sentMs - REACH_MS;
+    const lapsed = isFreed ? [] : open.filter((one) => !isHeld(one) && isReached(lapsesMs(one.reserve)));
+    const before = newestFirst([
+      ...charges.filter(({ atMs, doneMs }) => doneMs <= sentMs && isReached(atMs)),
+      ...lapsed.map(({ reserve }) => ({ hits: reserve.hits, atMs: lapsesMs(reserve) })),
+    ]);
     const level = bucketLevel(before, answeredMs + CLOCK_SLACK_MS, limit / windowMs);
     const hits = level + sumHits(held) + call.hits;
-    const fromMs = Math.min(sentMs - ttlMs, ...before.map(({ atMs }) => atMs));
+    const fromMs = Math.min(
+      sentMs - ttlMs,
+      ...before.map(({ atMs }) => atMs),
+      ...lapsed.map(({ reserve }) => reserve.sentMs),
+    );
     const most = burst * (1 + lost.filter((one) => overlaps(one, fromMs, answeredMs)).length);
     if (hits <= most) continue;
-    const evidence = [call, ...held.map(({ reserve }) => reserve)];
+    const evidence = [call, ...[...held, ...lapsed].map(({ reserve }) => reserve)];
     findings.push({ kind: 'too many', atMs: sentMs, hits, most, calls: evidence });
   }
   return findings.slice(0, MAX_FINDINGS);
 }
 
 function notFree(rule: ChaosRule, all: readonly Reservation[], faults: readonly FaultRecord[]): ReservationFinding[] {
-  const { limit, burst = limit, windowMs, ttlMs = 0 } = rule;
+  const { limit, burst = limit, windowMs, ttlMs = 0, isFreed } = rule;
   const frozen = faults.filter(hasEffect('clock_frozen'));
   const possible = all.filter(({ reserve }) => reserve.outcome === 'OK' || isTrouble(reserve));
   // a failed commit is retried for a ttl
@@ -103,25 +113,32 @@ function notFree(rule: ChaosRule, all: readonly Reservation[], faults: readonly 
       hits: commits[0]?.hits ?? 0,
       sentMs: Math.min(...commits.map(({ sentMs }) => sentMs)),
       atMs: Math.max(...commits.map(latest)),
-    }))
-    .toSorted((one, other) => other.atMs - one.atMs);
+    }));
   const findings: ReservationFinding[] = [];
   for (const { reserve: call } of all) {
     const { sentMs, answeredMs } = call;
     if (call.outcome !== 'OVER_LIMIT' || frozen.some((one) => overlaps(one, sentMs, answeredMs))) continue;
-    const before = charges
-      .filter((one) => one.sentMs <= answeredMs)
-      .map(({ hits, atMs }) => ({ hits, atMs: Math.min(atMs, answeredMs) }));
-    const held = possible.filter(({ reserve, commits }) => {
-      const expiresMs = takenAtLatest(reserve, faults) + ttlMs + CLOCK_SLACK_MS;
+    const lapsesMs = (reserve: CallRecord): number => takenAtLatest(reserve, faults) + ttlMs + CLOCK_SLACK_MS;
+    const open = possible.filter(({ reserve, commits }) => {
+      // a late commit corrects only what still counts
+      const byMs = isFreed ? sentMs : Math.min(sentMs, reserve.sentMs + ttlMs - CLOCK_SLACK_MS);
+      const countsUntilMs = isFreed ? lapsesMs(reserve) : sentMs;
       const isEnded = commits.some(
-        (one) => isDone(one) && one.answeredMs <= sentMs && !isUndone(one, expiresMs, faults),
+        (one) => isDone(one) && one.answeredMs <= byMs && !isUndone(one, countsUntilMs, faults),
       );
-      return reserve !== call && reserve.sentMs <= answeredMs && expiresMs >= sentMs && !isEnded;
+      return reserve !== call && reserve.sentMs <= answeredMs && !isEnded;
     });
+    const held = open.filter(({ reserve }) => lapsesMs(reserve) >= sentMs);
+    const lapsed = isFreed ? [] : open.filter(({ reserve }) => lapsesMs(reserve) < sentMs);
+    const before = newestFirst([
+      ...charges
+        .filter((one) => one.sentMs <= answeredMs)
+        .map(({ hits, atMs }) => ({ hits, atMs: Math.min(atMs, answeredMs) })),
+      ...lapsed.map(({ reserve }) => ({ hits: reserve.hits, atMs: lapsesMs(reserve) })),
+    ]);
     const hits = bucketLevel(before, sentMs - CLOCK_SLACK_MS, limit / windowMs) + sumHits(held) + call.hits;
     if (hits > burst - ROUNDING) continue;
-    const evidence = [call, ...held.map(({ reserve }) => reserve)];
+    const evidence = [call, ...[...held, ...lapsed].map(({ reserve }) => reserve)];
     findings.push({ kind: 'not free', atMs: sentMs, hits, most: burst, calls: evidence });
   }
   return findings.slice(0, MAX_FINDINGS);
@@ -130,6 +147,9 @@ function notFree(rule: ChaosRule, all: readonly Reservation[], faults: readonly 
 const isDone = ({ outcome }: CallRecord): boolean => outcome === 'OK';
 
 const sumHits = (held: readonly Reservation[]): number => held.reduce((sum, { reserve }) => sum + reserve.hits, 0);
+
+const newestFirst = (charges: readonly Charged[]): readonly Charged[] =>
+  charges.toSorted((one, other) => other.atMs - one.atMs);
 
 /**
  * The level of a bucket that these charges fill and that drains at this rate.

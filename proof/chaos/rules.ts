@@ -15,6 +15,8 @@ export interface ChaosRule {
   readonly burst?: number;
   /** For `reserve`: how long hits stay on hold without a commit. */
   readonly ttlMs?: number;
+  /** For `reserve`: hits without a commit are free after the ttl. Default: they stay charged. */
+  readonly isFreed?: true;
   readonly onStoreFailure: 'error' | 'allow' | 'deny' | 'local';
   /** For `local`: the number of processes that share the limit. */
   readonly localShare?: number;
@@ -52,6 +54,15 @@ const PROCESSES = WORKERS.reduce((sum, workers) => sum + workers, 0);
 
 const strict = { onStoreFailure: 'error', weight: 1 } as const;
 const shared = { onStoreFailure: 'local', localShare: PROCESSES, weight: 1 } as const;
+const reserved = {
+  ...strict,
+  algorithm: 'reserve',
+  limit: 20,
+  windowMs: 1_000,
+  burst: 60,
+  ttlMs: 2_000,
+  weight: 2,
+} as const;
 
 /** Every algorithm, every policy and leases, with limits that the clients reach. */
 const rules: readonly ChaosRule[] = [
@@ -62,7 +73,8 @@ const rules: readonly ChaosRule[] = [
   { ...strict, key: 'token', algorithm: 'token_bucket', limit: 12, windowMs: 1_000, burst: 20 },
   { ...strict, key: 'leaky', algorithm: 'leaky_bucket', limit: 12, windowMs: 1_000, burst: 5 },
   { ...strict, key: 'slots', algorithm: 'in_flight', limit: 6, windowMs: 1_500 },
-  { ...strict, key: 'tokens', algorithm: 'reserve', limit: 20, windowMs: 1_000, burst: 60, ttlMs: 2_000, weight: 2 },
+  { ...reserved, key: 'tokens', isFreed: true },
+  { ...reserved, key: 'kept-tokens' },
   { ...strict, key: 'allow', algorithm: 'fixed_window', limit: 25, windowMs: 2_000, onStoreFailure: 'allow' },
   { ...strict, key: 'deny', algorithm: 'sliding_window_log', limit: 25, windowMs: 2_000, onStoreFailure: 'deny' },
   { ...shared, key: 'local', algorithm: 'fixed_window', limit: 24, windowMs: 4_000 },
@@ -106,14 +118,14 @@ export const ruleFile = (rules: readonly ChaosRule[]): string =>
   JSON.stringify({ domain: DOMAIN, descriptors: rules.map(createNode) });
 
 function createNode(rule: ChaosRule): object {
-  const { key, algorithm, limit, windowMs, burst, ttlMs, onStoreFailure, localShare, isLeased } = rule;
+  const { key, algorithm, limit, windowMs, burst, ttlMs, onStoreFailure, localShare, isLeased, isFreed } = rule;
   const common = { algorithm, requests_per_unit: limit, on_store_failure: onStoreFailure };
   if (algorithm === 'in_flight') {
     const rate_limit = { ...common, ttl: `${windowMs}ms` };
     return { key, descriptors: [{ key: ID_KEY, not_counted: 'hold', rate_limit }] };
   }
   if (algorithm === 'reserve') {
-    const reserve = { ttl: `${ttlMs}ms`, on_overrun: 'debt', on_lapse: 'free' }; // the checker has them free after the ttl
+    const reserve = { ttl: `${ttlMs}ms`, on_overrun: 'debt', ...(isFreed && { on_lapse: 'free' }) };
     const rate_limit = { ...common, algorithm: 'token_bucket', window: `${windowMs}ms`, burst, reserve };
     const descriptors = [{ key: USED_KEY, not_counted: 'commit' }];
     return { key, descriptors: [{ key: ID_KEY, not_counted: 'hold', rate_limit, descriptors }] };

@@ -126,8 +126,7 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
 /**
  * Starts a master, its replica and a sentinel.
  *
- * @param isProxied  whether clients reach the master through a proxy. Only one failover is possible then, since the
- *                   sentinel knows the former master under two addresses, and demotes it once it is the master again
+ * @param isProxied  whether clients and the sentinel reach the first master through a proxy
  */
 export async function startSentinel(isProxied: boolean): Promise<ChaosStore> {
   const proxies: LossyProxy[] = [];
@@ -144,6 +143,10 @@ export async function startSentinel(isProxied: boolean): Promise<ChaosStore> {
   const servers = [master, replica];
   const sentinel = { port: sentinelPort };
   const otherThan = (server: ChaosServer): Redis => (server === master ? replica : master);
+  const knownPort = ({ port }: Redis): number => (port === master.port ? (proxies[0]?.port ?? port) : port);
+  /** The sentinel would demote a master that it also knows as a replica, under another address. */
+  const announce = () => command(master, 'CONFIG', 'SET', 'replica-announce-port', knownPort(master));
+  await announce();
   return {
     env,
     lossyEnv: env,
@@ -162,14 +165,15 @@ export async function startSentinel(isProxied: boolean): Promise<ChaosStore> {
       recovered('another master', async () => {
         const address = await ask(sentinel, 'SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name);
         const other = otherThan(dead);
-        const ports = [other.port, ...(other === master ? proxies.map(({ port }) => port) : [])];
-        return ports.some((port) => String(address) === `127.0.0.1,${port}`) && (await isMaster(other));
+        return String(address) === `127.0.0.1,${knownPort(other)}` && (await isMaster(other));
       }),
     async rejoined(server) {
+      if (server === master) await announce();
       await recovered('a replica again', async () => {
         if (await isReplica(server)) return true;
+        const other = otherThan(server);
         // else a running failover would undo it
-        if (await isMaster(otherThan(server))) await command(server, 'REPLICAOF', '127.0.0.1', otherThan(server).port);
+        if (await isMaster(other)) await command(server, 'REPLICAOF', '127.0.0.1', knownPort(other));
         return false;
       });
     },

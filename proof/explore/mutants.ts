@@ -62,7 +62,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'reservations',
-    file: 'src/engine/holds/reservation.ts',
+    file: 'src/parts/reservations/reservation.ts',
     changes: [
       ['event === REPEATED ? 0 : Math.min(used, most)', 'Math.min(used, most)'],
       ['add(own, limit.holder, 0, nowMs, nowMs, nowMs);', ''],
@@ -75,7 +75,7 @@ export const mutants: readonly ProtocolMutants[] = [
   },
   {
     protocol: 'commits',
-    file: 'src/engine/ledger/pending-commits.ts',
+    file: 'src/parts/reservations/pending-commits.ts',
     changes: [
       ["if (replies[at]?.code !== 'UNAVAILABLE') {", 'if (replies[at]) {'],
       ['Math.max(limit.ttlMs - TIMEOUT_MS, limit.ttlMs / 2)', '2 * limit.ttlMs'],

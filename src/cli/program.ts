@@ -1,11 +1,9 @@
 import { Command, Option } from 'commander';
 import { nearest } from '../base/nearest.ts';
 import { commands } from '../parts/commands.ts';
-import type { Surroundings } from './commands/admin.ts';
-import { addAuditCommand } from './commands/audit.ts';
 import { groupCommands, styleTexts } from './commands/help.ts';
-import { addStatusCommand } from './commands/status.ts';
 import { version } from './process/process.ts';
+import type { Surroundings } from './surroundings.ts';
 
 /** The command line. Each command loads its own modules, so that `weir check` does not wait for Redis clients and servers. */
 export function createProgram(surroundings: Surroundings): Command {
@@ -14,8 +12,6 @@ export function createProgram(surroundings: Surroundings): Command {
     .version(version);
   styleTexts(program);
   addServeCommand(program, surroundings);
-  addStatusCommand(program, surroundings);
-  addAuditCommand(program, surroundings);
   for (const add of Object.values(commands)) add(program, surroundings);
   program
     .command('version')

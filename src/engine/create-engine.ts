@@ -72,7 +72,7 @@ export interface Engine {
    * Decides one request: all its limits in one step.
    *
    * @returns the answer; `OVER_LIMIT` is an answer, not an error
-   * @throws InvalidRequest       no domain, no descriptors, or an invalid number of hits
+   * @throws InvalidRequest       no domain, no descriptors or too many, or an invalid number of hits
    * @throws RulesNotLoaded       the caller's `tree` is undefined
    * @throws CountersUnavailable  the store did not answer in time, and the rule's failure policy is to fail
    * @throws TooCostly            the request names too many counters with a long state; nothing was counted

@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
-import type { Surroundings } from '../cli/commands/admin.ts';
+import type { Surroundings } from '../cli/surroundings.ts';
 import { addAdviseCommand } from './advise/command.ts';
 import { addAskCommand } from './ask/command.ts';
+import { addAuditCommand } from './audit/command.ts';
 import { addCandidateCommands } from './candidate/command.ts';
 import { addCheckCommand } from './check/command.ts';
 import { addCompletionCommand } from './completion/command.ts';
@@ -18,6 +19,7 @@ import { addReplayCommand } from './replay/command.ts';
 import { addTestCommand } from './rule-tests/command.ts';
 import { addSimulateCommand } from './simulate/command.ts';
 import { addSitesCommand } from './sites/command.ts';
+import { addStatusCommand } from './status/command.ts';
 import { addTopCommand } from './top/command.ts';
 import { addUnmatchedCommand } from './unmatched/command.ts';
 import { addUsageCommands } from './usage/command.ts';
@@ -25,6 +27,7 @@ import { addUsageCommands } from './usage/command.ts';
 /** Functions that add commands to `weir`. */
 export const commands: Parts<(program: Command, surroundings: Surroundings) => void> = {
   check: addCheckCommand,
+  status: addStatusCommand,
   ask: addAskCommand,
   unmatched: addUnmatchedCommand,
   top: addTopCommand,
@@ -33,6 +36,7 @@ export const commands: Parts<(program: Command, surroundings: Surroundings) => v
   refusals: addRefusalsCommand,
   overrides: addOverrideCommands,
   'rule-tests': addTestCommand,
+  audit: addAuditCommand,
   candidate: addCandidateCommands,
   record: addRecordCommand,
   quotas: addQuotasCommand,

@@ -5,6 +5,7 @@ import type { Problems } from '../engine/rules/read/problem.ts';
 import { readAdapt } from './adaptive/read-adapt.ts';
 import { readShare } from './fair-shares/read-share.ts';
 import { readPenalty } from './penalty/read-penalty.ts';
+import { readReserve } from './reservations/read-reserve.ts';
 import { readSites } from './sites/read-sites.ts';
 
 /** What is known of a limit when its keys are read. */
@@ -27,4 +28,9 @@ export const limitReaders: Readonly<Record<string, Reader>> = {
   adaptive: readAdapt,
   sites: readSites,
   penalty: readPenalty,
+};
+
+/** The same for limits whose counters have got their names, which such a key only extends. */
+export const outerReaders: Readonly<Record<string, Reader>> = {
+  reservations: readReserve,
 };

@@ -1,5 +1,6 @@
 import type { OpenOperatorPart } from '../serve/control/part.ts';
 import { adviceOperations } from './advise/operations.ts';
+import { auditOperations } from './audit/operations.ts';
 import { candidateOperations } from './candidate/operations.ts';
 import { openConsole } from './console/open.ts';
 import { counterOperations } from './counters/operations.ts';
@@ -16,14 +17,17 @@ import { recordOperations } from './record/operations.ts';
 import { refusalOperations } from './refusals/operations.ts';
 import { openSink } from './sinks/open.ts';
 import { siteOperations } from './sites/operations.ts';
+import { openStatus } from './status/open.ts';
 import { topOperations } from './top/operations.ts';
 import { unmatchedOperations } from './unmatched/operations.ts';
 import { openUsageOperations } from './usage/operations.ts';
 
 /** Functions that open what operators use, in the process that serves them. */
 export const operatorParts: Parts<OpenOperatorPart> = {
+  status: openStatus,
   unmatched: unmatchedOperations,
   top: topOperations,
+  audit: auditOperations,
   explain: explainOperations,
   counters: counterOperations,
   record: recordOperations,

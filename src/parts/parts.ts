@@ -11,6 +11,7 @@ import type { ProcessContext } from '../serve/parts/process-context.ts';
 import type { Settings } from '../settings/settings.ts';
 import { openCounterQuestions } from './counters/open.ts';
 import { openExplain } from './explain/open.ts';
+import { offerFind } from './find/offer.ts';
 import { openEvidence } from './findings/open.ts';
 import { offerHolds } from './holds/offer.ts';
 import { offerKuadrant } from './kuadrant/offer.ts';
@@ -21,8 +22,9 @@ import { discoveredRules } from './xds/source.ts';
 
 // Optional capabilities, each in a folder beside this file. The core imports the files beside these folders, and nothing
 // else of them: this one, `commands.ts`, `operators.ts` and `answers.ts`, which are apart since different processes load
-// them, and for the engine `stores.ts`, `limit-kinds.ts`, `rule-keys.ts`, `limit-readers.ts`, `shared-rules.ts` and
-// `rule-checks.ts`. A capability can be taken out by deleting its folder and the lines of these files that name it.
+// them, and for the engine `stores.ts`, `limit-kinds.ts`, `rule-keys.ts`, `limit-readers.ts`, `limit-times.ts`,
+// `shared-rules.ts`, `ledger-keepers.ts` and `rule-checks.ts`. A capability can be taken out by deleting its folder and the lines of these
+// files that name it.
 
 /** By the names of folders. */
 export type Parts<T> = Readonly<Record<string, T>>;
@@ -47,6 +49,7 @@ export const replicaSources: Parts<(context: ProcessContext) => ReplicaSource> =
 /** Functions that offer gRPC services, and pages with the same methods. */
 const services: Parts<(deciding: Deciding) => OfferedService> = {
   holds: offerHolds,
+  find: offerFind,
   kuadrant: offerKuadrant,
   reflection: offerReflection,
 };

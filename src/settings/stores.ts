@@ -1,12 +1,6 @@
 import type { ClientTls } from '../engine/backends/tls.ts';
-import {
-  type Credentials,
-  expectedAddress,
-  parseAddress,
-  parseCredentials,
-  type RedisAddress,
-  withoutCredentials,
-} from '../engine/open/redis-address.ts';
+import type { RedisOptions } from '../engine/open/options.ts';
+import { expectedAddress, parseAddress, parseCredentials, withoutCredentials } from './redis-address.ts';
 import type { Values } from './table.ts';
 
 /** The store of the counters, and its connection settings. */
@@ -20,12 +14,7 @@ export type StoreSettings =
     };
 
 /** One Redis. */
-export interface RedisSettings {
-  readonly address: RedisAddress;
-  readonly tls: ClientTls | undefined;
-  readonly sentinelCredentials: Credentials;
-  readonly connectTimeoutMs: number;
-}
+export type RedisSettings = Required<RedisOptions>;
 
 /** Selects the store, and the Redis of the candidate's counters. Conflicting settings are added to `problems`. */
 export function chooseStores(

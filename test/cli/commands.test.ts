@@ -33,7 +33,7 @@ describe('check', () => {
     const b = file('b.yaml', RULES.replace('name: per-user', 'replaces: [{ name: free }]').replace('demo', 'other'));
     const a = file('a.yaml', `${RULES}  - key: path\n    shadow_mode: true\n`);
     const told = [
-      `${a}:7: warning: descriptors[1].shadow_mode: shadow_mode has no effect: this node has no limit`,
+      `${a}:7: warning: descriptors[1].shadow_mode: has no effect: this node has no limit`,
       `${b}:5: warning: descriptors[0].rate_limit.replaces[0].name: nothing is replaced: domain 'other' has no limit named 'free'`,
     ];
     const lines = async (...options: string[]) => {

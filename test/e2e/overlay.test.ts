@@ -109,7 +109,7 @@ test('an invalid overlay changes nothing, and /rlconfig shows the position of it
   write(OVERLAY);
   await weir.waitFor(async () => (await page('/rlconfig')).includes('burst: 5'));
   write(OVERLAY.replace('burst: 5', 'burst: 0'));
-  const problem = `# ${folder}/overlay.yaml:5: descriptors[0].descriptors[0].rate_limit.burst: burst must be at least 1, got 0\n`;
+  const problem = `# ${folder}/overlay.yaml:5: descriptors[0].descriptors[0].rate_limit.burst: must be at least 1, got 0\n`;
   await weir.waitFor(async () => (await page('/rlconfig')).includes(problem));
   expect(await statuses('cem', 6)).toEqual([200, 200, 200, 200, 200, 429]);
 });

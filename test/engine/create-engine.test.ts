@@ -76,6 +76,9 @@ describe('in memory', () => {
     const engine = await open({ rules: { text: rulesOf(1) } });
     await expect(engine.decide({ domain: '', descriptors: [] })).rejects.toThrow(InvalidRequest);
     await expect(engine.decide({ domain: 'shop', descriptors: [] })).rejects.toThrow(InvalidRequest);
+    const { descriptors } = requestOf();
+    const many = { domain: 'shop', descriptors: Array.from({ length: 257 }, () => descriptors).flat() };
+    await expect(engine.decide(many)).rejects.toThrow('descriptors must have at most 256 descriptors, got 257');
     await expect(engine.decide(requestOf(0.5))).rejects.toThrow('hits must be an integer, got 0.5');
     await engine.close();
     await engine.close();

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Redis as Client } from 'ioredis';
 import { CountersUnavailable, createEngine, type Engine } from '../../src/engine/index.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
-import { clientOf } from '../helpers/redis-topologies.ts';
+import { clientOf, startCluster } from '../helpers/redis-topologies.ts';
 import { eventually } from '../helpers/until.ts';
 
 const LIMIT = 3;
@@ -33,12 +33,12 @@ afterEach(async () => {
 });
 
 /** Requests of one user, one after another. @returns what became of them, without repetitions */
-async function ask(user: string, times: number): Promise<readonly string[]> {
+async function ask(user: string, times: number, asked = engine): Promise<readonly string[]> {
   const outcomes = new Set<string>();
   for (let time = 0; time < times; time++) {
     await nextTurn(); // answers from memory need none
     const request = { domain: 'd', descriptors: [{ entries: [{ key: 'user', value: user }] }] };
-    const answer = engine.decide(request, { timeoutMs: 100 }).then(({ overallCode }) => overallCode);
+    const answer = asked.decide(request, { timeoutMs: 1_000 }).then(({ overallCode }) => overallCode);
     outcomes.add(
       await answer.catch((error: unknown) => {
         if (error instanceof CountersUnavailable) return 'UNDECIDED';
@@ -128,3 +128,26 @@ test.each(faults)(
     expect(await ask('known', 30)).toEqual(['OVER_LIMIT']);
   },
 );
+
+test('a caller that is known to be over its limit does not pass after a node of a Cluster has lost its counters', async () => {
+  const cluster = await startCluster();
+  const nodes = cluster.nodes.map(({ port }) => ({ host: '127.0.0.1', port }));
+  const clustered = await createEngine({
+    rules: { text: rules },
+    store: { redis: { address: { kind: 'cluster', tls: false, nodes } } },
+  });
+  try {
+    await eventually(async () => (await ask('known', 1, clustered)).includes('OK'));
+    while (!(await ask('known', 1, clustered)).includes('OVER_LIMIT'));
+    for (const node of cluster.clients)
+      if ((await node.keys('*known*')).length > 0)
+        await node.multi().flushall().call('CLIENT', 'KILL', 'TYPE', 'normal').exec();
+    const enoughMs = performance.now() + REPEATED_MS;
+    while (performance.now() < enoughMs) expect(await ask('known', 30, clustered)).toEqual(['OVER_LIMIT']);
+    await eventually(async () => (await ask(`new ${Math.random()}`, 1, clustered)).includes('OK'));
+    expect(await ask('known', 30, clustered)).toEqual(['OVER_LIMIT']);
+  } finally {
+    await clustered.close();
+    await cluster.stop();
+  }
+});

@@ -1,6 +1,7 @@
 import type { GrpcServerOptions } from '../../src/edge/grpc/grpc-server.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
 import type { RuleTree } from '../../src/engine/rules/match/tree.ts';
+import { offerFind } from '../../src/parts/find/offer.ts';
 import { hostHolds } from '../../src/parts/holds/offer.ts';
 import { createReservations } from '../../src/parts/holds/reservations.ts';
 import { createHoldsService } from '../../src/parts/holds/service.ts';
@@ -26,7 +27,7 @@ export interface StoreBounds {
 export function allServices(
   rules: RuleTree,
   { counterBytes, shareBytes, maxBuckets }: StoreBounds,
-): Pick<GrpcServerOptions, 'rules' | 'others'> {
+): Pick<GrpcServerOptions, 'others'> {
   const counters = createMemoryBackend(Date.now, { maxCounters: counterBytes / 64, maxBytes: counterBytes });
   const decider = { ...deciderOf(rules, { clock: Date.now }), ledger: ledgerOf(counters) };
   const reservations = createReservations(decider);
@@ -39,8 +40,8 @@ export function allServices(
     onUnavailable: () => {},
   });
   return {
-    rules: () => rules,
     others: [
+      offerFind({ decider }),
       hostHolds(async () => createHoldsService(createSlots(decider), reservations)),
       hostKuadrant(async () => createKuadrantService(createKuadrantLimits(decider, reservations), extrasOf())),
       quotasService(quotas),

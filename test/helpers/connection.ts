@@ -1,5 +1,5 @@
 import type { Redis as Connection } from 'ioredis';
-import type { RedisAddress } from '../../src/engine/open/redis-address.ts';
+import type { RedisAddress } from '../../src/engine/open/options.ts';
 import { connect } from '../../src/parts/redis/connect.ts';
 import type { Redis } from './redis.ts';
 
@@ -27,7 +27,7 @@ export const open = (server: Pick<Redis, 'port'>): Connection =>
 /** Opens a connection that is ready for commands. Unlike the service's, it waits for replies without a timeout. */
 export async function openReady(server: Pick<Redis, 'port'>): Promise<Connection> {
   const connection = open(server);
-  await new Promise((resolve) => connection.once('ready', resolve)); // after errors, too
   Object.assign(connection.options, { socketTimeout: undefined });
+  await new Promise((resolve) => connection.once('ready', resolve)); // after errors, too
   return connection;
 }

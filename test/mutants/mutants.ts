@@ -64,7 +64,7 @@ const steps: readonly Mutants[] = [
   ...compiled('algorithms/fixed-window', 'a calendar', [
     ['if (startMs === limit.boundaries[1]) return limit.boundaries[2] ?? 0;', 'return startMs;'],
   ]),
-  ...compiled('holds/reservation', 'reservations that lapse into a log', [
+  ...compiled('parts/reservations/reservation', 'reservations that lapse into a log', [
     ['event === REPEATED ? 0 : Math.min(used, most)', 'Math.min(used, most)'],
     ['untilMs <= nowMs ? LATE : COMMITTED', 'untilMs < nowMs ? LATE : COMMITTED'],
     ['limit.clips === 1 && isReserved ? reserved : used', 'used'],
@@ -147,8 +147,8 @@ const algorithms: readonly Mutants[] = [
 
 const scripts: readonly Mutants[] = [
   {
-    file: 'src/engine/holds/reservation.ts',
-    tests: ['test/engine/holds/reservation'],
+    file: 'src/parts/reservations/reservation.ts',
+    tests: ['test/parts/reservations/reservation'],
     changes: [['else low = middle + 1;', 'else low = end;']],
   },
   {
@@ -313,8 +313,8 @@ const stores: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/backends/breaker.ts',
-    tests: ['test/engine/backends/breaker'],
+    file: 'src/parts/redis/breaker.ts',
+    tests: ['test/parts/redis/breaker'],
     changes: [
       ['if (this.#timesOpened > 0 && !this.#isProbing) return;', ''],
       ['Math.min(FIRST_OPEN_MS * 2 ** this.#timesOpened, LONGEST_OPEN_MS)', 'FIRST_OPEN_MS * 2 ** this.#timesOpened'],
@@ -387,8 +387,8 @@ const ledger: readonly Mutants[] = [
     ],
   },
   {
-    file: 'src/engine/ledger/pending-commits.ts',
-    tests: ['test/engine/ledger/pending-commits'],
+    file: 'src/parts/reservations/pending-commits.ts',
+    tests: ['test/parts/reservations/pending-commits'],
     changes: [
       ['!commits || holder === ANONYMOUS', 'holder === ANONYMOUS'],
       ['if (this.#line.delete(commit)) this.#bytes -=', 'if (this.#line.delete(commit)) this.#bytes +='],
@@ -519,8 +519,8 @@ const rules: readonly Mutants[] = [
     changes: [['? (this.#ended[fallback] ?? NONE) : state', '? NONE : state']],
   },
   {
-    file: 'src/engine/rules/compile/limit-over-time.ts',
-    tests: ['test/engine/rules/schedule', 'test/engine/rules/time/active-times'],
+    file: 'src/parts/schedules/schedules.ts',
+    tests: ['test/parts/schedules/schedule', 'test/parts/schedules/active-times'],
     changes: [
       ['nowMs >= this.#untilMs || nowMs < this.#fromMs', 'nowMs >= this.#untilMs'],
       ['fullCapacity(next.limit) > fullCapacity(current.limit)', 'false'],

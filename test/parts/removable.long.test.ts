@@ -64,9 +64,12 @@ function run(command: string, ...args: readonly string[]): void {
   }
 }
 
-/** A key that stays in the format, by its part, and what is said of it without the part. */
+/** A key, by its part, and what is said of it without the part. */
 const refused: Readonly<Record<string, readonly [key: string, message: string]>> = {
-  'fair-shares': ['share: { by: user }', 'share requires the part fair-shares'],
+  'fair-shares': ['share: { by: user }', 'share: requires the part fair-shares'],
+  leases: ['consistency: leased', 'consistency: leased requires the part leases'],
+  reservations: ['reserve: { ttl: 1m }', "unknown key 'reserve'"],
+  schedules: ['active: { days: mon }', "unknown key 'active'"],
 };
 
 function expectRefused(key: string, message: string): void {
@@ -118,7 +121,7 @@ test.each(parts)('the service compiles, starts, decides and serves operators wit
     const body = JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] });
     const ask = () => fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body });
     expect([(await ask()).status, (await ask()).status]).toEqual([200, 429]);
-    const pages = ['/metrics', '/api/v1/status', '/api/v1/openapi.json'];
+    const pages = ['/metrics', '/rlconfig', '/api/v1/openapi.json'];
     const answers = await Promise.all(pages.map((page) => fetch(`http://127.0.0.1:${weir.debugPort}${page}`)));
     expect(answers.map((answer) => answer.status)).toEqual(pages.map(() => 200));
     const method = unimplemented[name];

@@ -5,7 +5,7 @@ import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, statSync, writeF
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Status } from '../../src/operate/answers/status.ts';
+import type { Status } from '../../src/parts/status/answers.ts';
 import { type Administered, startAdministered } from '../helpers/administered.ts';
 import { freePort } from '../helpers/process.ts';
 import { startRedis } from '../helpers/redis.ts';

@@ -111,7 +111,7 @@ describe('check', () => {
     expect(await weir(args)).toEqual({
       code: 1,
       output:
-        'more.yaml:2:40: descriptors[0].rate_limit.local_share: local_share must be 1 to requests_per_unit, so that each process may pass something, got 9\n' +
+        'more.yaml:2:40: descriptors[0].rate_limit.local_share: must be 1 to requests_per_unit, so that each process may pass something, got 9\n' +
         '    2 | descriptors: [{key: user, rate_limit: {local_share: 9}}]\n' +
         '      |                                        ^\n' +
         'weir: 1 error(s), 0 warning(s)\n',

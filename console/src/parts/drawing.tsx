@@ -1,4 +1,4 @@
-import type { StateDrawing } from '../../../src/operate/answers/explain.ts';
+import type { StateDrawing } from '../../../src/parts/lab/answers/explain.ts';
 import { amount, duration, exact } from '../format.ts';
 
 const WIDTH = 320;

@@ -1,5 +1,5 @@
 import { groupBy } from '../../../src/base/group.ts';
-import type { Status } from '../../../src/operate/answers/status.ts';
+import type { Status } from '../../../src/parts/status/answers.ts';
 import { localTimes } from '../format.ts';
 import { snapshot } from '../live.ts';
 import { Value } from './texts.tsx';

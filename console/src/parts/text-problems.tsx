@@ -1,4 +1,4 @@
-import type { RuleProblem, RuleProblems } from '../../../src/operate/answers/rules.ts';
+import type { RuleProblem, RuleProblems } from '../../../src/parts/candidate/answers.ts';
 import { exact } from '../format.ts';
 import { State, Value } from './texts.tsx';
 

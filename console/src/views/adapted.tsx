@@ -1,4 +1,4 @@
-import type { CounterState } from '../../../src/operate/answers/counters.ts';
+import type { CounterState } from '../../../src/parts/lab/answers/counters.ts';
 import { exact, millis } from '../format.ts';
 
 interface AdaptedProps {

@@ -1,5 +1,5 @@
-import { describeChange } from '../../../src/operate/answers/audit-text.ts';
 import type { AuditLine } from '../../../src/operate/answers/service.ts';
+import { describeChange } from '../../../src/parts/audit/audit-text.ts';
 import { get } from '../api.ts';
 import { localTimes } from '../format.ts';
 import { type Column, Table } from '../parts/table.tsx';

@@ -1,8 +1,7 @@
 import { batch, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Answers } from '../../../src/operate/answers/all.ts';
-import type { RuleProblems } from '../../../src/operate/answers/rules.ts';
-import type { TriedCandidate } from '../../../src/parts/candidate/answers.ts';
+import type { RuleProblems, TriedCandidate } from '../../../src/parts/candidate/answers.ts';
 import { ApiError, get } from '../api.ts';
 import { exact } from '../format.ts';
 import { rules } from '../live.ts';

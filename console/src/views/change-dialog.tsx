@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { ShownOverride } from '../../../src/edge/http/shapes.ts';
 import { descriptorText } from '../../../src/edge/listing/descriptor-text.ts';
 import type { Answers } from '../../../src/operate/answers/all.ts';
-import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
+import type { ExplainedLimit } from '../../../src/parts/lab/answers/explain.ts';
 import { call, get } from '../api.ts';
 import { amount, exact } from '../format.ts';
 import { HitsField } from '../parts/hits-field.tsx';

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { descriptorText } from '../../../src/edge/listing/descriptor-text.ts';
-import type { ExplainedDescriptor, Explanation } from '../../../src/operate/answers/explain.ts';
+import type { ExplainedDescriptor, Explanation } from '../../../src/parts/lab/answers/explain.ts';
 import { explain, get } from '../api.ts';
 import { duration, exact, shortTime, tenths } from '../format.ts';
 import { rules, snapshot } from '../live.ts';

@@ -1,4 +1,4 @@
-import type { Instance } from '../../../src/operate/answers/service.ts';
+import type { Instance } from '../../../src/parts/status/answers.ts';
 import { get } from '../api.ts';
 import { bytes, exact, percent } from '../format.ts';
 import { snapshot } from '../live.ts';

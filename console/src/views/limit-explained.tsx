@@ -1,4 +1,4 @@
-import type { ExplainedLimit } from '../../../src/operate/answers/explain.ts';
+import type { ExplainedLimit } from '../../../src/parts/lab/answers/explain.ts';
 import { algorithmText, amount, duration } from '../format.ts';
 import { ruleFile } from '../live.ts';
 import { Drawing } from '../parts/drawing.tsx';

@@ -1,5 +1,5 @@
 import type { TracedLevel } from '../../../src/edge/listing/shapes.ts';
-import type { ExplainedDescriptor } from '../../../src/operate/answers/explain.ts';
+import type { ExplainedDescriptor } from '../../../src/parts/lab/answers/explain.ts';
 import { exact } from '../format.ts';
 import { State, Value } from '../parts/texts.tsx';
 import { linkTo } from '../route.ts';

@@ -1,4 +1,4 @@
-import type { ProxyQuota } from '../../../src/operate/answers/quotas.ts';
+import type { ProxyQuota } from '../../../src/parts/lab/answers/quotas.ts';
 import { get } from '../api.ts';
 import { count, exact } from '../format.ts';
 import { type Column, Table } from '../parts/table.tsx';

@@ -1,4 +1,4 @@
-import type { SharedChild } from '../../../src/operate/answers/counters.ts';
+import type { SharedChild } from '../../../src/parts/lab/answers/counters.ts';
 import { exact } from '../format.ts';
 import { ShareBar } from '../parts/share-bar.tsx';
 import { type Column, Table } from '../parts/table.tsx';

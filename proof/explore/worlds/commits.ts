@@ -1,7 +1,7 @@
 import type { State } from '../../../src/engine/algorithms/limit.ts';
 import { algorithmFor } from '../../../src/engine/holds/limits.ts';
-import type { ReservationLimit } from '../../../src/engine/holds/reservation.ts';
 import { heldBy } from '../../../src/engine/ledger/debit.ts';
+import type { ReservationLimit } from '../../../src/parts/reservations/reservation.ts';
 import type { Hasher } from '../hasher.ts';
 import { KEY, LedgerWorld, type Process } from '../ledger-world.ts';
 import type { Protocol, Step } from '../world.ts';
@@ -103,7 +103,7 @@ function readCharged(state: State | undefined, nowMs: number): number {
 
 export const commits: Protocol = {
   name: 'pending commits',
-  code: 'engine/ledger/pending-commits.ts, engine/holds/reservation.ts',
+  code: 'parts/reservations/pending-commits.ts, parts/reservations/reservation.ts',
   parties: ['store', 'A'],
   invariants: ['a commit is charged once', 'an answered commit is charged', 'a commit without an answer is sent again'],
   depth: 8,

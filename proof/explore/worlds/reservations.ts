@@ -1,7 +1,7 @@
 import type { State } from '../../../src/engine/algorithms/limit.ts';
 import { algorithmFor } from '../../../src/engine/holds/limits.ts';
 import type { ReservationReport } from '../../../src/engine/holds/reports.ts';
-import type { ReservationLimit } from '../../../src/engine/holds/reservation.ts';
+import type { ReservationLimit } from '../../../src/parts/reservations/reservation.ts';
 import { type Common, DataWorld, EVERYTHING, type Message, OWN_SLOTS } from '../data-world.ts';
 import type { Hasher } from '../hasher.ts';
 import { type Protocol, type Step, Violation } from '../world.ts';
@@ -234,7 +234,7 @@ const copyCaller = ({ holder, requests, calls, phase, hits, untilMs }: Caller): 
 
 export const reservations: Protocol = {
   name: 'reservations',
-  code: 'engine/holds/reservation.ts',
+  code: 'parts/reservations/reservation.ts',
   parties: ['store', 'A', 'B'],
   invariants: [
     'never more on hold and charged than the limit',

@@ -18,7 +18,6 @@ import type { CallOutcome, Outcome } from '../rls/service.ts';
 import type { WireRequest } from '../wire/wire.ts';
 import { type GrpcServerOptions, MAX_REQUEST_BYTES } from './grpc-server.ts';
 import { healthMethods } from './health-service.ts';
-import { sideServices } from './side-services.ts';
 
 /** The method's path. */
 const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
@@ -32,11 +31,11 @@ const DECIDE_BATCH = '/weir.v1.Batch/Decide';
  * @throws Error if the address cannot be bound
  */
 export async function startH2Server(options: GrpcServerOptions, limits?: Partial<Http2Limits>): Promise<GrpcServer> {
-  const { address, tls, connections, overload, health, onCallFinished, onConnectionError } = options;
+  const { address, tls, connections, overload, health, others = [], onCallFinished, onConnectionError } = options;
   const router = new Router({ maxRequestBytes: MAX_REQUEST_BYTES, detailHeader: DETAIL_HEADER });
   addDecisions(router, options);
   for (const method of healthMethods(health, onCallFinished)) router.add(method);
-  for (const { paths, load, needsH2 } of sideServices(options)) {
+  for (const { paths, load, needsH2 } of others) {
     if (needsH2) for (const method of await load(overload)) router.add(method);
     else router.addOnDemand(paths, () => load(overload));
   }

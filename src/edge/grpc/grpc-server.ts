@@ -1,5 +1,4 @@
 import type { Clock } from '../../base/clock.ts';
-import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { status } from '../../h2/grpc/grpc-status.ts';
 import type { ConnectionLimits } from '../../h2/http2/connection-life.ts';
 import type { Address, TlsOptions } from '../../h2/listen/listener.ts';
@@ -13,8 +12,6 @@ export interface GrpcServerOptions {
   readonly service: RlsService;
   readonly overload: Overload;
   readonly health: Health;
-  /** Current rules, for queries about them; undefined to disable the service. */
-  readonly rules?: (() => RuleTree | undefined) | undefined;
   /** Services of optional parts. */
   readonly others?: readonly SideService[] | undefined;
   readonly clock: Clock;

@@ -1,7 +1,7 @@
 import { type Clock, type Intermittent, intermittent } from '../../base/clock.ts';
 import type { BackendHealth } from '../../engine/backends/backend.ts';
-import type { Breakers } from '../../engine/backends/breaker.ts';
 import type { StoreWatch } from '../../engine/backends/store-watch.ts';
+import type { OpenBackends } from '../../engine/open/open-backends.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 
 /** Whether the service can decide requests. */
@@ -126,7 +126,7 @@ interface ReadinessSources {
   readonly rules: () => RuleTree | undefined;
   readonly store: {
     readonly ledger: { health(): BackendHealth };
-    readonly breakers: Pick<Breakers, 'states'>;
+    readonly circuits?: OpenBackends['circuits'];
     readonly watch: Pick<StoreWatch, 'state'> | undefined;
   };
   readonly clock: Clock;
@@ -188,10 +188,10 @@ export class ReadinessCheck {
 }
 
 /** `store: up`, `last success: 0.4 s ago`, then the circuit to each node. */
-function notesOn({ store: { breakers, watch }, clock }: ReadinessSources): readonly string[] {
-  const circuits = Array.from(breakers.states(), ([node, circuit]) => `circuit to ${node}: ${circuit}`);
-  if (!watch) return circuits;
-  const { isUp, reason, lastSuccessAtMs } = watch.state();
+function notesOn({ store, clock }: ReadinessSources): readonly string[] {
+  const circuits = Array.from(store.circuits?.() ?? [], ([node, circuit]) => `circuit to ${node}: ${circuit}`);
+  if (!store.watch) return circuits;
+  const { isUp, reason, lastSuccessAtMs } = store.watch.state();
   const last = lastSuccessAtMs === undefined ? 'never' : `${((clock() - lastSuccessAtMs) / 1_000).toFixed(1)} s ago`;
   return [`store: ${isUp ? 'up' : `down: ${reason}`}`, `last success: ${last}`, ...circuits];
 }

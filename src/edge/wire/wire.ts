@@ -1,3 +1,4 @@
+import { MAX_DESCRIPTORS } from '../../engine/decide/plan.ts';
 import type { WireStruct } from '../../protobuf/struct.ts';
 
 /** The Rate Limit Service's messages, decoded: fields have their .proto names, enums are numbers. */
@@ -70,7 +71,7 @@ export const findName = <N extends string>(names: Readonly<Record<N, number>>, n
 export const MAX_UINT32 = 0xffff_ffff;
 
 /** Limits of a request; one that exceeds them is refused. Readers stop at the first limit exceeded. */
-export const maximumRequest = { descriptors: 256, entries: 64, textLength: 16_384 } as const;
+export const maximumRequest = { descriptors: MAX_DESCRIPTORS, entries: 64, textLength: 16_384 } as const;
 
 /** Metadata key with the name of the caller, a proxy. */
 export const PROXY_HEADER = 'x-weir-proxy';

@@ -59,8 +59,7 @@ export function checkBucket(limit: Bucket, source: LimitSource): void {
       `requests_per_unit must be at least 1 with ${algorithm}, got ${requestsPerUnit}`,
     );
   if (burst < 1) source.report('burst', `burst must be at least 1, got ${burst}`);
-  if (soft > 0 && maxDelayMs > 0)
-    source.report('max_delay', 'max_delay and soft are mutually exclusive: remove one of them');
+  if (soft > 0 && maxDelayMs > 0) source.report('max_delay', 'max_delay cannot be used with soft: remove one of them');
   const products: readonly (readonly [number, LimitKey])[] = [
     [requestsPerUnit * windowMs, 'requests_per_unit'],
     [(burst + 1) * windowMs, source.values.burst === undefined ? 'requests_per_unit' : 'burst'],

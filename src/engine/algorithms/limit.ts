@@ -271,7 +271,7 @@ export interface Account {
   readonly mayOwe?: number;
 }
 
-/** How operators see the state of a counter: see `operate/answers/explain.ts`. */
+/** How operators see the state of a counter: see `parts/lab/answers/explain.ts`. */
 export type Drawing =
   | { readonly kind: 'level' }
   | { readonly kind: 'parts'; readonly parts: readonly number[] }

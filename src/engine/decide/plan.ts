@@ -138,10 +138,18 @@ export interface Arrival {
 /** The part of a caller's deadline that is reserved for sending the answer, if a request is held. */
 const HOLD_MARGIN_MS = 5;
 
+/**
+ * Maximum number of descriptors of a request, all of whose limits are counted in one step: a script of Redis has room
+ * for about 8,000 values at a time, and a descriptor may have 16 limits.
+ */
+export const MAX_DESCRIPTORS = 256;
+
 /** The rules for a request that is complete. @throws InvalidRequest @throws RulesNotLoaded @internal */
 export function rulesFor({ domain, descriptors }: RateLimitRequest, { rules }: Pick<Planner, 'rules'>): RuleTree {
   if (domain === '') throw new InvalidRequest('rate limit domain must not be empty');
   if (descriptors.length === 0) throw new InvalidRequest('rate limit descriptor list must not be empty');
+  if (descriptors.length > MAX_DESCRIPTORS)
+    throw new InvalidRequest(`descriptors must have at most ${MAX_DESCRIPTORS} descriptors, got ${descriptors.length}`);
   const tree = rules();
   if (!tree) throw new RulesNotLoaded('no rate limit configuration loaded');
   return tree;
@@ -152,7 +160,7 @@ export function rulesFor({ domain, descriptors }: RateLimitRequest, { rules }: P
  * whether it can refuse.
  *
  * @throws TooCostly       the store would work on the debits for too long
- * @throws InvalidRequest  no domain, no descriptors; an invalid request limit, id, or number of hits
+ * @throws InvalidRequest  no domain, no descriptors or too many; an invalid request limit, id, or number of hits
  * @throws RulesNotLoaded
  * @internal
  */

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { unitMs } from '../algorithms/limit.ts';
 
 /** What an operation states besides its hits. Counters without holders ignore it. */
 export interface Claim {
@@ -35,6 +36,12 @@ export function hashHolder(id: string): number {
   const digest = hash('sha256', id, 'buffer');
   return digest.readUInt32LE(0) * 0x20_0000 + (digest.readUInt32LE(4) & 0x1f_ffff) || 1;
 }
+
+/** Bounds of the time that a slot may be held, or hits be reserved. */
+const MIN_TTL_MS = 100;
+const MAX_TTL_MS = unitMs.DAY;
+
+export const isTtl = (ms: number | undefined): ms is number => ms !== undefined && ms >= MIN_TTL_MS && ms <= MAX_TTL_MS;
 
 /** Whether an operation states more than its hits. */
 export const isClaim = ({ holder, commits, transfer, share, threshold, status }: Claim): boolean =>

@@ -6,7 +6,7 @@ import type { Claim } from './claim.ts';
 import { type Counting, type NamedCounting, peek } from './counting.ts';
 import { inFlight } from './in-flight.ts';
 import type { Reports } from './reports.ts';
-import { type ReservationLimit, reservation } from './reservation.ts';
+import type { Reserving } from './reserving.ts';
 import type { Sharing } from './sharing.ts';
 
 /** The rows that rules name; another key of a rule selects each of the others. */
@@ -15,7 +15,6 @@ const named = { ...algorithms, in_flight: inFlight, allocation } satisfies Reado
 /** A new kind of limit adds a row here. */
 const rows = {
   ...named,
-  reservation,
   ...otherKinds,
 } satisfies Readonly<Record<string, Counting>>;
 
@@ -57,7 +56,7 @@ export const algorithmFor = (limit: Limit): Counting<Limit> => findRow(limit.alg
 export const isRateLimit = (limit: Limit): limit is RateLimit => algorithmFor(limit).notARate === undefined;
 
 /** Whether hits of the limit are reserved before their number is known. */
-export const isReservation = (limit: Limit): limit is ReservationLimit => algorithmFor(limit).reserves === true;
+export const isReservation = (limit: Limit): limit is Limit & Reserving => algorithmFor(limit).reserves === true;
 
 /** Whether exceeding the limit begins a block. */
 export const canBlock = (limit: Limit): boolean => algorithmFor(limit).blocks === true;

@@ -1,6 +1,6 @@
 import type { LimitPolicy, StoreFailurePolicy } from '../algorithms/limit.ts';
 import type { CounterDecision, Operation, RequestOperation, Unavailable } from '../backends/backend.ts';
-import type { Counter, CounterKey } from '../backends/key.ts';
+import { type Counter, type CounterKey, isWide, keyBytes } from '../backends/key.ts';
 import { ANONYMOUS, type Claim, type ShareClaim } from '../holds/claim.ts';
 import { hasHolders, type Limit, measures, nominalCapacity } from '../holds/limits.ts';
 
@@ -39,6 +39,12 @@ const MAX_LIMITS = 100;
 /** Hits that are counted even beyond the limit: those used by a request, or given back. The sign is ignored. */
 export const boundedHits = (limit: Limit, hits: number): number =>
   Math.min(Math.abs(hits), MAX_LIMITS * Math.max(nominalCapacity(limit), 1));
+
+/** A debit with its limit, and its place in a queue. */
+const DEBIT_BYTES = 336;
+
+/** The approximate memory of a kept debit. */
+export const keptBytes = ({ key }: Debit): number => DEBIT_BYTES + keyBytes(key.length, isWide(key));
 
 /** The claim of a request that has an id. */
 interface HeldClaim extends Pick<Claim, 'threshold'> {

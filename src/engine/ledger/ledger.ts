@@ -1,5 +1,6 @@
 import type { Clock, every, Monotonic } from '../../base/clock.ts';
 import { after, type Eventual } from '../../base/later.ts';
+import { reservationKeepers } from '../../parts/ledger-keepers.ts';
 import type { LimitPolicy, Spend, State } from '../algorithms/limit.ts';
 import {
   type Backend,
@@ -18,11 +19,10 @@ import { hasHolders, type Limit } from '../holds/limits.ts';
 import { createDebit, type Debit, type Entries, type KeptForCounters, type LedgerEntry, Receipt } from './debit.ts';
 import { Debts, type DebtsOptions } from './debts.ts';
 import { FailurePolicies, isUnavailable, isUnknown } from './failure-policies.ts';
-import { Lapses } from './lapses.ts';
 import { isLeased, type Leases, type OpenLeases } from './leases.ts';
 import { type Backends, LedgerBackends } from './ledger-backends.ts';
-import { PendingCommits } from './pending-commits.ts';
 import { Refusals } from './refusals.ts';
+import type { Lapses, PendingCommits } from './reservations.ts';
 
 interface LedgerOptions {
   readonly clock: Clock;
@@ -76,6 +76,9 @@ interface Asking {
   readonly calledAtMs: number;
 }
 
+/** What keeps reservations; undefined if the part was taken out. */
+const [reserved] = Object.values(reservationKeepers);
+
 /** The interval at which debts are settled while there are any. */
 const SETTLE_INTERVAL_MS = 100;
 /** Approximate memory for remembered refusals that only answer what the backends cannot count. */
@@ -122,9 +125,12 @@ export class Ledger {
     this.#debts = debts;
     this.#policies = debts && new FailurePolicies({ debts, remembered: this.#remembered, keepsRefusals });
     if (!copied) {
-      this.lapses = new Lapses({ ...options, run: (all, how) => this.#ask(all, how) });
+      this.lapses = reserved?.lapses({ ...options, run: (all, how) => this.#ask(all, how) });
       if (local)
-        this.pendingCommits = new PendingCommits({ monotonicMs, run: (all, how) => this.#backends.run(all, how) });
+        this.pendingCommits = reserved?.pendingCommits({
+          monotonicMs,
+          run: (all, how) => this.#backends.run(all, how),
+        });
       if (this.refusals || this.leases) this.#listen();
       if (local) this.#serveOutages();
     }

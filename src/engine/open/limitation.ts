@@ -1,5 +1,4 @@
 import { type Clock, monotonicMs as processMonotonicMs } from '../../base/clock.ts';
-import { Breakers } from '../backends/breaker.ts';
 import { watchLateness } from '../backends/lateness.ts';
 import { awaitReady } from '../backends/within.ts';
 import { LedgerBackends } from '../ledger/ledger-backends.ts';
@@ -34,7 +33,7 @@ export function createLimitation(options: TimedOptions): StoreLimitation | undef
 async function ask(options: TimedOptions): Promise<{ readonly reason: string | undefined } | undefined> {
   const { clock, monotonicMs = processMonotonicMs } = options;
   const lateness = watchLateness(monotonicMs);
-  const context = { clock, monotonicMs, breakers: new Breakers(monotonicMs), lateness, onStoreEvent: () => {} };
+  const context = { clock, monotonicMs, lateness, onStoreEvent: () => {} };
   let backends: LedgerBackends | undefined;
   try {
     backends = new LedgerBackends((await openBackends({ ...options, usage: false }, context)).backends);

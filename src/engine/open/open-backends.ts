@@ -1,5 +1,4 @@
 import type { Clock, Monotonic } from '../../base/clock.ts';
-import type { Breakers } from '../backends/breaker.ts';
 import type { watchLateness } from '../backends/lateness.ts';
 import type { MemoryBackend } from '../backends/memory/backend.ts';
 import type { Records } from '../backends/records.ts';
@@ -13,7 +12,6 @@ export interface BackendContext {
   readonly monotonicMs: Monotonic;
   /** Stores with a clock of their own decide on `clock` instead. */
   readonly isOnClock?: boolean;
-  readonly breakers: Breakers;
   readonly lateness: ReturnType<typeof watchLateness>;
   readonly onStoreEvent: (event: StoreEvent) => void;
 }
@@ -29,9 +27,17 @@ export interface OpenBackends {
   readonly records?: Records;
   /** The usage of the counters in each store; absent if none is counted. */
   readonly usage?: readonly UsageSource[] | undefined;
+  /** The circuits to the nodes of the store, if it has some. */
+  readonly circuits?: () => ReadonlyMap<string, CircuitState>;
   /** Runs scripts of parts in the Redis of the counters. */
   readonly runScript?: RunScript;
 }
+
+/**
+ * State of a node's circuit: `closed` passes calls, `open` fails them immediately, `half_open` lets one call test the
+ * node.
+ */
+export type CircuitState = 'closed' | 'open' | 'half_open';
 
 /** Runs a script on one key. @throws StoreUnavailable */
 export type RunScript = (text: string, key: string, args: readonly (string | number)[]) => Promise<unknown>;

@@ -5,7 +5,6 @@ import type { Backend } from '../backends/backend.ts';
 import type { ClientTls } from '../backends/tls.ts';
 import type { SiteSplit } from '../holds/claim.ts';
 import type { StoreTraits } from '../rules/compile/fit.ts';
-import { type Credentials, expectedAddress, parseAddress, type RedisAddress } from './redis-address.ts';
 
 /** An option cannot be used, such as a malformed address or a certificate file that cannot be read. */
 export class InvalidOptions extends Error {
@@ -33,6 +32,36 @@ export interface RedisStore {
   readonly redis: string | RedisOptions;
   /** A separate Redis for the counters of limits per second, if any. */
   readonly perSecond?: string | RedisOptions | undefined;
+}
+
+/** A host and its port. */
+export interface Endpoint {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Credentials of a server. */
+export interface Credentials {
+  readonly username?: string;
+  readonly password?: string;
+}
+
+/** The address of a Redis: a single server, a master behind sentinels, or some nodes of a Cluster. */
+export type RedisAddress =
+  | ({ readonly kind: 'unix'; readonly path: string } & Credentials & Database)
+  | ({ readonly kind: 'tcp'; readonly tls: boolean } & Endpoint & Credentials & Database)
+  | ({
+      readonly kind: 'sentinel';
+      readonly master: string;
+      readonly sentinels: readonly Endpoint[];
+      /** For the sentinels and the master. */
+      readonly tls?: boolean;
+      readonly sentinelCredentials?: Credentials;
+    } & Credentials)
+  | ({ readonly kind: 'cluster'; readonly nodes: readonly Endpoint[]; readonly tls?: boolean } & Credentials);
+
+interface Database {
+  readonly database: number;
 }
 
 /** The connection to one Redis. */
@@ -171,27 +200,7 @@ export const memoryBounds = ({ memory }: Pick<CounterOptions, 'memory'>) => ({
   maxBytes: memory?.maxBytes ?? defaultMemoryBytes(),
 });
 
-/**
- * The connection to a Redis that is written as a URL or in parts.
- *
- * @param option  for the message: `store.redis`
- * @throws InvalidOptions if the URL is malformed
- * @internal
- */
-export function redisOptions(written: string | RedisOptions, option: string): RedisOptions {
-  if (typeof written !== 'string') return written;
-  const address = parseAddress(written, 'SINGLE', { socket: undefined, auth: undefined });
-  if (!address) throw new InvalidOptions(option, `must be ${expectedAddress.SINGLE}`); // the URL may hold a password
-  if ('refusal' in address) throw new InvalidOptions(option, address.refusal);
-  return { address };
-}
-
-/**
- * The capabilities of the store, without opening it.
- *
- * @throws InvalidOptions if the URL of a Redis is malformed
- * @internal
- */
+/** The capabilities of the store, without opening it. @internal */
 export function storeTraits(options: CounterOptions): StoreTraits {
   const { store = 'memory', spend = 'each', split, consistency } = options;
   const common = {
@@ -215,13 +224,14 @@ function atomicScope(options: CounterOptions): StoreTraits['atomic'] {
   if (store === 'memory') return 'request';
   if ('backend' in store) return store.backend.atomic;
   if (!('redis' in store) || store.perSecond) return 'counter';
-  return atomicOfRedis(redisOptions(store.redis, 'store.redis').address, keyOptions(options));
+  return atomicOfRedis(store.redis, keyOptions(options));
 }
 
 /** Keys of one request may be on several nodes of a Cluster, unless all keys of a domain are on one. @internal */
 export function atomicOfRedis(
-  { kind }: Pick<RedisAddress, 'kind'>,
+  redis: RedisStore['redis'],
   keys: Pick<Required<KeyOptions>, 'kind' | 'hashTag'>,
 ): StoreTraits['atomic'] {
-  return kind === 'cluster' && !(keys.hashTag === 'domain' && keys.kind === 'own') ? 'counter' : 'request';
+  const isCluster = typeof redis !== 'string' && redis.address.kind === 'cluster';
+  return isCluster && !(keys.hashTag === 'domain' && keys.kind === 'own') ? 'counter' : 'request';
 }

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Clock, every, monotonicMs as processMonotonicMs } from '../../base/clock.ts';
 import { besideRedis } from '../../parts/stores.ts';
-import { Breakers } from '../backends/breaker.ts';
 import { countInstances } from '../backends/instances.ts';
 import { createCounterKeys } from '../backends/key.ts';
 import { createStopwatch, type Lateness, watchLateness } from '../backends/lateness.ts';
@@ -14,10 +13,8 @@ import type { OpenBackends } from './open-backends.ts';
 import { type CounterOptions, keyOptions, memoryBounds } from './options.ts';
 
 /** The ledger, with the store in which it counts. */
-export interface OpenStore extends Pick<OpenBackends, 'memory' | 'runScript' | 'description' | 'usage'> {
+export interface OpenStore extends Pick<OpenBackends, 'memory' | 'circuits' | 'runScript' | 'description' | 'usage'> {
   readonly ledger: Ledger;
-  /** The circuits to the nodes of the store. */
-  readonly breakers: Breakers;
   readonly lateness: Lateness;
   /** Whether the store is reachable; undefined for counters in memory, which always are. */
   readonly watch: StoreWatch | undefined;
@@ -29,9 +26,8 @@ export interface OpenStore extends Pick<OpenBackends, 'memory' | 'runScript' | '
 /** @throws InvalidOptions */
 export async function openStore(options: CounterOptions & { readonly clock: Clock }): Promise<OpenStore> {
   const { store = 'memory', clock, monotonicMs = processMonotonicMs, onStoreEvent = () => {} } = options;
-  const breakers = new Breakers(monotonicMs);
   const lateness = watchLateness(monotonicMs);
-  const context = { clock, monotonicMs, breakers, lateness, onStoreEvent };
+  const context = { clock, monotonicMs, lateness, onStoreEvent };
   const { backends, records = memoryRecords(), ...opened } = await openBackends(options, context);
   const isRemote = store !== 'memory';
   const openLeases = isRemote && 'redis' in store ? await besideRedis.leases?.() : undefined;
@@ -63,7 +59,6 @@ export async function openStore(options: CounterOptions & { readonly clock: Cloc
   return {
     ...opened,
     ledger,
-    breakers,
     lateness,
     watch,
     records,

@@ -3,10 +3,10 @@ import type { Hash } from '../../base/hashed.ts';
 import type { Counters } from '../../engine/backends/key.ts';
 import type { Overrides } from '../../engine/decide/overrides.ts';
 import type { SiteSplit } from '../../engine/holds/claim.ts';
+import type { Entry } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { RuleBook } from '../../engine/rules/reload/book.ts';
 import type { LoadedRules } from '../../engine/rules/reload/load.ts';
-import type { ListedFinding } from '../answers/findings.ts';
 import type { CandidateBook } from '../candidate/book.ts';
 import type { Reload } from '../observe/reload.ts';
 import type { SitesReport } from '../observe/site-counts.ts';
@@ -90,9 +90,16 @@ interface ShownSettings {
 }
 
 /** A likely mistake in the configuration of a proxy. */
-export interface KnownFinding
-  extends Pick<ListedFinding, 'kind' | 'problem' | 'configuration' | 'example' | 'domain' | 'rule'> {
+export interface KnownFinding {
+  /** `undecided`: requests of the proxy get no decision. */
+  readonly kind: string;
   readonly sinceMs: number;
+  readonly problem: string;
+  /** The likely line of configuration. */
+  readonly configuration: string;
+  readonly example: readonly Entry[];
+  readonly domain?: string;
+  readonly rule?: string;
 }
 
 /** What operations need of the service. */

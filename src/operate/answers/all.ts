@@ -1,20 +1,10 @@
 import type { ValueOf } from '../../base/shape.ts';
 import { partAnswers } from '../../parts/answers.ts';
-import { counterAnswers } from './counters.ts';
-import { explainAnswers } from './explain.ts';
-import { findingAnswers } from './findings.ts';
-import { ruleAnswers } from './rules.ts';
 import { serviceAnswers } from './service.ts';
-import { statusAnswers } from './status.ts';
 
 /** The JSON of each operation's 200 response. */
 export const answers = {
   ...serviceAnswers,
-  ...statusAnswers,
-  ...explainAnswers,
-  ...findingAnswers,
-  ...counterAnswers,
-  ...ruleAnswers,
   ...partAnswers,
 };
 

@@ -1,19 +1,7 @@
-import {
-  anyObject,
-  anything,
-  fields,
-  flag,
-  listOf,
-  number,
-  oneOf,
-  text,
-  time,
-  type ValueOf,
-  whole,
-} from '../../base/shape.ts';
+import { anyObject, anything, fields, flag, listOf, oneOf, text, time, type ValueOf, whole } from '../../base/shape.ts';
 
 /** A change in the audit log. */
-const auditLine = fields(
+export const auditLine = fields(
   {
     at: time,
     /** The name of the token that made the change. */
@@ -60,32 +48,27 @@ const session = fields(
 );
 export type SessionInfo = ValueOf<typeof session>;
 
-/** An instance, as it reports itself. */
-export const instance = fields(
-  {
-    name: text,
-    version: text,
-    workers: whole,
-    startedAtMs: number,
-    atMs: number,
-    /** Whether it is the instance that answers. */
-    isThis: flag,
-    decisionsPerSecond: number,
-    refusedPerSecond: number,
-  },
-  {
-    /** The hash of the rules in force. */
-    rules: text,
-  },
+/** Work beside the answers to callers. */
+export const workName = oneOf(
+  'usage',
+  'usage_retention',
+  'usage_rows',
+  'recording',
+  'audit_log',
+  'overrides',
+  'candidate',
+  'statistics',
+  'traces',
+  'findings',
+  'sites',
+  'notifications',
+  'replicas',
 );
-export type Instance = ValueOf<typeof instance>;
+export type WorkName = ValueOf<typeof workName>;
 
 export const serviceAnswers = {
   'GET /api/v1/openapi.json': fields({ openapi: text, info: anyObject, paths: anyObject, components: anyObject }),
   'GET /api/v1/session': session,
   'POST /api/v1/session': fields({ name: text, role, csrf: text }, { domains: listOf(text) }),
   'DELETE /api/v1/session': fields({}),
-  'GET /api/v1/audit': fields({ changes: listOf(auditLine) }),
-  'GET /api/v1/overrides/preview': fields({ counters: whole, isAtLeast: flag, examples: listOf(text) }),
-  'GET /api/v1/instances': fields({ instances: listOf(instance) }),
 };

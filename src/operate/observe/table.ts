@@ -2,8 +2,8 @@ import { memoryUsage, version as nodeVersion, resourceUsage } from 'node:process
 import { storeFailurePolicies } from '../../engine/algorithms/limit.ts';
 import type { Code } from '../../engine/decide/decide.ts';
 import { namedAlgorithm } from '../../engine/holds/limits.ts';
-import type { CommitCounts } from '../../engine/ledger/pending-commits.ts';
 import type { Refusals } from '../../engine/ledger/refusals.ts';
+import type { CommitCounts } from '../../engine/ledger/reservations.ts';
 import type { RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { OTHER } from './caller-names.ts';
 import type { Histogram } from './histogram.ts';

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { groupBy } from '../../base/group.ts';
 import { rfc3339 } from '../../base/times.ts';
-import type { WorkName } from '../answers/status.ts';
+import type { WorkName } from '../answers/service.ts';
 import type { Logger } from './log.ts';
 
 interface Failing {

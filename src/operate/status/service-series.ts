@@ -1,10 +1,20 @@
-import type { Status } from '../answers/status.ts';
 import { quantileMs } from '../observe/histogram.ts';
 import type { DurationTotals } from '../observe/prometheus.ts';
 import type { Statistics } from '../observe/stats.ts';
-import { offeredOf } from './incidents.ts';
 import { type Range, Series } from './series.ts';
 import type { StoreLatency } from './store-latency.ts';
+
+/** Requests by outcome; degraded: answered without one of their counters. */
+export interface Outcomes {
+  readonly passed: number;
+  readonly refused: number;
+  readonly degraded: number;
+  readonly undecided: number;
+}
+
+/** All requests that callers made: the denominator of every share. */
+export const offeredOf = ({ passed, refused, degraded, undecided }: Outcomes): number =>
+  passed + refused + degraded + undecided;
 
 /** The possible outcomes of a request. degraded: answered without one of its counters. */
 const outcomes = ['passed', 'refused', 'degraded', 'undecided'] as const;
@@ -80,7 +90,8 @@ export class ServiceSeries {
     return Object.fromEntries(counts.filter(([, count]) => count > 0));
   }
 
-  lastMinute(): Status['lastMinute'] {
+  /** Requests of the last minute by outcome, all of them, and those that matched no rule. */
+  lastMinute() {
     const sum = (field: keyof Counts) => Math.round(this.#series.minuteSum(serviceFields.indexOf(field)));
     const [passed, refused, degraded, undecided] = [sum('passed'), sum('refused'), sum('degraded'), sum('undecided')];
     const counts = { passed, refused, degraded, undecided };

@@ -19,8 +19,7 @@ export function readAdapt(
   if (!adapt || !limitsInFlight(fixed)) return fixed; // it goes with no others
   if (adapt.invalid.size > 0) return undefined; // reported already
   const other = (['requests_per_unit', 'soft'] as const).find((key) => values[key] !== undefined);
-  if (other)
-    return problems.error(place(other), `${other} and adapt are mutually exclusive: adapt has min and max instead`);
+  if (other) return problems.error(place(other), `${other} cannot be used with adapt, which has min and max instead`);
   if (!hasId)
     return problems.error(
       place('adapt'),

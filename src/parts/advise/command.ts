@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { addServiceOptions, type Surroundings } from '../../cli/commands/admin.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
+import { addServiceOptions } from '../lab/commands/admin.ts';
 import { addTrafficOptions, onFiles, part, reorderOption } from '../replay/command.ts';
 
 /** Adds the command that proposes limits. */

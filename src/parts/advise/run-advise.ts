@@ -1,9 +1,9 @@
 import { present } from '../../base/group.ts';
 import { printableJson, printableLines } from '../../base/printable.ts';
-import type { Surroundings } from '../../cli/commands/admin.ts';
-import { CommandFailed, callApi, type Target } from '../../cli/commands/client.ts';
-import { forTerminal } from '../../cli/commands/for-terminal.ts';
-import { loadRulesAt, loadSettings } from '../../cli/commands/load-rules.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
+import { CommandFailed, callApi, type Target } from '../lab/commands/client.ts';
+import { forTerminal } from '../lab/commands/for-terminal.ts';
+import { loadRulesAt, loadSettings } from '../lab/commands/load-rules.ts';
 import type { TrafficCounts } from '../replay/input.ts';
 import { readableKey } from '../replay/report.ts';
 import { answerRequests, openInputs, type TrafficFlags, trafficOpener } from '../replay/run-replay.ts';

@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
-import { count, type Surroundings, targetOption } from '../../cli/commands/admin.ts';
-import { findGrpcAddress, guarded } from '../../cli/commands/client.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import { DESCRIPTOR } from '../../edge/listing/descriptor-text.ts';
+import { count, targetOption } from '../lab/commands/admin.ts';
+import { findGrpcAddress, guarded } from '../lab/commands/client.ts';
 import type { AskTls } from './run-ask.ts';
 
 /** Adds the command that sends a request. */

@@ -9,10 +9,9 @@ import {
 } from '@grpc/grpc-js';
 import type { Clock } from '../../base/clock.ts';
 import { printable, printableJson } from '../../base/printable.ts';
-import { CommandFailed } from '../../cli/commands/client.ts';
 import { InvalidDescriptor, parseDescriptor } from '../../edge/listing/descriptor-text.ts';
 import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
-import { type FindResponse, findRules, shouldRateLimit } from '../../edge/rls/proto.ts';
+import { shouldRateLimit } from '../../edge/rls/proto.ts';
 import { responseToJson } from '../../edge/wire/json.ts';
 import {
   codeNumbers,
@@ -25,6 +24,8 @@ import {
 import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
 import { systemCas } from '../../h2/identity/system-cas.ts';
 import { fromStruct } from '../../protobuf/struct.ts';
+import { CommandFailed } from '../lab/commands/client.ts';
+import { type FindResponse, findRules } from '../lab/rules-proto.ts';
 import { renderSpared } from '../lab/texts.ts';
 
 /** A request to a running service. */

@@ -13,8 +13,37 @@ import {
   whole,
 } from '../../base/shape.ts';
 import { ruleJson } from '../../edge/listing/shapes.ts';
-import { problemFields } from '../../operate/answers/rules.ts';
 import { shownKeys } from '../lab/sketches/shapes.ts';
+
+const ruleProblem = fields(
+  {
+    severity: oneOf('error', 'warning'),
+    /** `descriptors[2].rate_limit.unit`; empty for the file itself. */
+    path: text,
+    message: text,
+  },
+  {
+    /** Absent: the problem is in the text that was sent. */
+    file: text,
+    line: whole,
+    column: whole,
+    /** The number of problems that this one stands for, if they are not listed. */
+    count: whole,
+  },
+);
+export type RuleProblem = ValueOf<typeof ruleProblem>;
+
+const problemFields = {
+  problems: listOf(ruleProblem),
+  /** The number of problems that are not listed. */
+  moreProblems: whole,
+};
+const ruleProblems = fields(problemFields);
+export type RuleProblems = ValueOf<typeof ruleProblems>;
+
+const ruleCheck = fields({ ok: flag, ...problemFields }, { domain: text, rules: whole });
+
+const ruleFiles = fields({ domain: text, files: listOf(fields({ name: text, text })) });
 
 const tallyFields = {
   requests: whole,
@@ -118,6 +147,8 @@ const candidateDiff = fields({
 });
 
 export const candidateAnswers = {
+  'GET /api/v1/rules/text': ruleFiles,
+  'POST /api/v1/rules/check': ruleCheck,
   'GET /api/v1/candidate': candidate,
   'POST /api/v1/candidate': candidate,
   'DELETE /api/v1/candidate': candidate,

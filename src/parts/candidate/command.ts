@@ -1,17 +1,10 @@
 import type { Command } from 'commander';
 import { printableJson, printableLines } from '../../base/printable.ts';
-import {
-  command,
-  count,
-  type Reasoned,
-  type ServiceFlags,
-  SHOW,
-  type Surroundings,
-  withReason,
-} from '../../cli/commands/admin.ts';
-import { CommandFailed, callApi, guarded, printAnswer } from '../../cli/commands/client.ts';
-import { paintFor } from '../../cli/commands/paint.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import type { Answers } from '../../operate/answers/all.ts';
+import { command, count, type Reasoned, type ServiceFlags, SHOW, withReason } from '../lab/commands/admin.ts';
+import { CommandFailed, callApi, guarded, printAnswer } from '../lab/commands/client.ts';
+import { paintFor } from '../lab/commands/paint.ts';
 import { renderCandidate, renderCandidateDiff } from './render-candidate.ts';
 
 /** Adds the commands that compare rules, on files and on live traffic. */
@@ -127,7 +120,7 @@ function addDiffCommand(program: Command, { print, fail, isTerminal, env }: Surr
           await Promise.all([
             import('./diff/diff.ts'),
             import('./render-diff.ts'),
-            import('../../cli/commands/load-rules.ts'),
+            import('../lab/commands/load-rules.ts'),
           ]);
         const settings = await loadSettings(env);
         const diff = diffRules(await loadRulesAt(before, [], settings), await loadRulesAt(after, [], settings));

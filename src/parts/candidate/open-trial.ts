@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { monotonicMs } from '../../base/clock.ts';
-import { Breakers } from '../../engine/backends/breaker.ts';
 import { createCounterKeys, ownCounters } from '../../engine/backends/key.ts';
 import { watchLateness } from '../../engine/backends/lateness.ts';
 import type { Answer, Decider } from '../../engine/decide/decide.ts';
@@ -88,8 +87,7 @@ async function openTrialCounters(
   const clocks = { clock: own, monotonicMs };
   const logged = { clock: own, log: log.child({}, { msgPrefix: 'candidate: ' }) };
   const { onStoreEvent = () => {}, ...options } = loggedCounters(settings, logged);
-  const breakers = new Breakers(monotonicMs);
-  const context = { ...clocks, isOnClock: true, lateness, breakers, onStoreEvent };
+  const context = { ...clocks, isOnClock: true, lateness, onStoreEvent };
   const opened = await startStore(() => openBackends(options, context));
   const ledger = new Ledger(opened.backends, {
     ...{ ...clocks, instance: randomUUID(), denyCacheBytes: 0 },

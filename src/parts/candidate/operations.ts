@@ -2,7 +2,6 @@ import { basename, relative } from 'node:path';
 import { every } from '../../base/clock.ts';
 import { fields } from '../../base/shape.ts';
 import { rfc3339 } from '../../base/times.ts';
-import { paintFor } from '../../cli/commands/paint.ts';
 import { memoryRecords } from '../../engine/backends/records.ts';
 import { hashRules } from '../../engine/rules/compile/packed.ts';
 import { listRules, type RuleTree } from '../../engine/rules/match/tree.ts';
@@ -13,12 +12,12 @@ import { askPart } from '../../operate/admin/ask-part.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
 import { onlyRule, pageSize, reason, text } from '../../operate/admin/parameters.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
-import { decodeText, readRuleFiles, shownProblems } from '../../operate/admin/rule-text-operations.ts';
 import type { Scope } from '../../operate/admin/scope.ts';
 import type { Answers } from '../../operate/answers/all.ts';
 import type { CandidateFacts } from '../../operate/candidate/book.ts';
 import type { Background } from '../../operate/observe/work-state.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
+import { paintFor } from '../lab/commands/paint.ts';
 import { describeTop } from '../lab/sketches/rule-top.ts';
 import type { TriedCandidate, TriedKeys, TriedRule } from './answers.ts';
 import { countDifferences, diffJson, diffRules } from './diff/diff.ts';
@@ -27,6 +26,7 @@ import { CANDIDATE_INTERVAL_MS, CandidateRecords } from './records.ts';
 import { renderCandidate, renderCandidateDiff } from './render-candidate.ts';
 import { type ChangedKeys, mergeReports, noTally, type RuleTrial, type TrialReport } from './report.ts';
 import { carryOver, unifiedDiff } from './rule-patch.ts';
+import { decodeText, readRuleFiles, ruleTextOperations, shownProblems } from './rule-text-operations.ts';
 
 const MAX_KEYS = 100;
 const DEFAULT_KEYS = 10;
@@ -44,7 +44,7 @@ export const candidateOperations = ((options, settings, { records, background })
   const isShared = settings.rules.candidate.path === undefined && settings.counters.store.kind !== 'memcache'; // which keeps no records
   const sent = new CandidateRecords(isShared ? records : memoryRecords(), candidate);
   return {
-    operations: [...viewOperations(options), ...changeOperations(options, sent)],
+    operations: [...viewOperations(options), ...changeOperations(options, sent), ...ruleTextOperations(options)],
     facts: async () => ({
       candidate: { isOn: candidate.facts.state === 'on', report: await collectReport(options, 0) },
     }),

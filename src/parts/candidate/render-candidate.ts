@@ -1,9 +1,8 @@
 import { present } from '../../base/group.ts';
 import { counted } from '../../base/texts.ts';
-import type { Paint } from '../../cli/commands/paint.ts';
 import type { Answers } from '../../operate/answers/all.ts';
-import type { RuleProblem } from '../../operate/answers/rules.ts';
-import type { CounterFates, Tally, TriedCandidate, TriedKeys, TriedRule } from './answers.ts';
+import type { Paint } from '../lab/commands/paint.ts';
+import type { CounterFates, RuleProblem, Tally, TriedCandidate, TriedKeys, TriedRule } from './answers.ts';
 
 /** Renders the candidate as text. */
 export function renderCandidate(found: TriedCandidate, paint: Paint): string {

@@ -1,9 +1,9 @@
 import { printable } from '../../base/printable.ts';
-import type { Paint } from '../../cli/commands/paint.ts';
 import { describeRuleFully } from '../../edge/listing/describe.ts';
 import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
+import type { Paint } from '../lab/commands/paint.ts';
 import type { RuleDiff } from './diff/diff.ts';
 import type { Rerouted } from './diff/rerouted.ts';
 

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
-import { list, type Surroundings } from '../../cli/commands/admin.ts';
 import { version } from '../../cli/process/process.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
+import { list } from '../lab/commands/admin.ts';
 
 /** Adds the command that checks rule files. */
 export function addCheckCommand(program: Command, surroundings: Surroundings): void {

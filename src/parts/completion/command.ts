@@ -1,5 +1,5 @@
 import { Argument, type Command } from 'commander';
-import type { Surroundings } from '../../cli/commands/admin.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 
 /**
  * Scripts that ask the hidden command `weir complete` for the words that may come next. `$words` are those after

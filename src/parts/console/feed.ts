@@ -4,10 +4,10 @@ import type { AdminOptions } from '../../operate/admin/options.ts';
 import type { View } from '../../operate/admin/scope.ts';
 import type { ReportedFigures } from '../../operate/observe/table.ts';
 import type { WorkReport } from '../../operate/observe/work-state.ts';
-import { type Attention, describeAttention } from '../../operate/status/attention.ts';
 import type { Gatherer } from '../../operate/status/gatherer.ts';
 import type { ServiceRates } from '../../operate/status/service-series.ts';
 import type { RefusedTop, TopQuestion } from '../lab/sketches/rule-top.ts';
+import type { Attention } from '../status/attention.ts';
 import type { RefusedClient } from './answers.ts';
 import { RefusedClients } from './refused-clients.ts';
 import { RuleCosts } from './rule-costs.ts';
@@ -58,6 +58,7 @@ const QUIET_INTERVAL_MS = 10_000;
 export class Feed {
   readonly #options: AdminOptions;
   readonly #gathered: Gatherer;
+  readonly #attention: (isFor: View) => Attention;
   readonly #readers = new Map<PageOutput, View>();
   readonly rules = new AllRuleSeries();
   readonly clients: RefusedClients;
@@ -67,9 +68,11 @@ export class Feed {
   #collectAtMs = 0;
   #isCollecting = false;
 
-  constructor(options: AdminOptions, gathered: Gatherer) {
+  /** @param attention  what needs attention now */
+  constructor(options: AdminOptions, gathered: Gatherer, attention: (isFor: View) => Attention) {
     this.#options = options;
     this.#gathered = gathered;
+    this.#attention = attention;
     this.clients = new RefusedClients(options.hash);
     this.timeline = new Timeline(gathered.startedAtMs);
     this.rules.begin(options.statistics.rules());
@@ -129,7 +132,7 @@ export class Feed {
     const shown: LiveSnapshot = {
       ...open,
       ...(isLimited && { refused: { clients: refusedClients.length, isAtLeast: all.length === SHOWN_CLIENTS } }),
-      ...describeAttention(this.#options, this.#gathered, isFor),
+      ...this.#attention(isFor),
       active: this.rules.active(isFor),
       refusingRules: this.rules.refusingMost(REFUSING_RULES, isFor, open.atMs),
       ...(isFor !== 'hidden' && { refusedClients }),

@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
-import { command, onDescriptor, type Reasoned, type Surroundings, withReason } from '../../cli/commands/admin.ts';
-import { CommandFailed, printAnswer } from '../../cli/commands/client.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import { DESCRIPTOR, parseDescriptor } from '../../edge/listing/descriptor-text.ts';
+import { command, onDescriptor, type Reasoned, withReason } from '../lab/commands/admin.ts';
+import { CommandFailed, printAnswer } from '../lab/commands/client.ts';
 import { renderCounters } from './render.ts';
 
 /** Adds the commands that show, list and change counters. */

@@ -13,14 +13,10 @@ import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import { atTime, type Entry, type Match, match, withIds } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
-import type {
-  CounterState,
-  DescriptorCounters,
-  ListedCounter,
-  ListedCounters,
-} from '../../operate/answers/counters.ts';
+import type { CounterState } from '../lab/answers/counters.ts';
 import { counterState } from '../lab/counters/counter-state.ts';
 import { type NamedChild, namedChildren, readChildren } from '../lab/counters/shared-children.ts';
+import type { DescriptorCounters, ListedCounter, ListedCounters } from './answers.ts';
 
 /** Names the counters by their descriptor. */
 export interface CountedDescriptor {

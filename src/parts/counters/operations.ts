@@ -22,13 +22,9 @@ import {
 import { ApiProblem, type Finding, foundIn } from '../../operate/admin/problem.ts';
 import { describeOverride, shownBy, shownEntries } from '../../operate/admin/shown.ts';
 import type { Answers } from '../../operate/answers/all.ts';
-import type {
-  ChangedCounters,
-  CounterState,
-  DescriptorCounters,
-  ListedCounters,
-} from '../../operate/answers/counters.ts';
 import type { OperatorPart } from '../../serve/control/part.ts';
+import type { CounterState } from '../lab/answers/counters.ts';
+import type { ChangedCounters, DescriptorCounters, ListedCounters } from './answers.ts';
 import type { CounterChange, ListQuery, NamedCounter, NamedCounters } from './named-counters.ts';
 import type { CounterQuestion } from './open.ts';
 

@@ -1,15 +1,10 @@
 import { counted } from '../../base/texts.ts';
-import { shownEntries } from '../../cli/commands/for-terminal.ts';
-import { duration, type Paint } from '../../cli/commands/paint.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
-import type {
-  ChangedCounters,
-  CounterState,
-  DescriptorCounters,
-  ListedCounters,
-  SharedChild,
-} from '../../operate/answers/counters.ts';
+import type { CounterState, SharedChild } from '../lab/answers/counters.ts';
+import { shownEntries } from '../lab/commands/for-terminal.ts';
+import { duration, type Paint } from '../lab/commands/paint.ts';
 import { blockText, overrideText, usedAndLeft } from '../lab/texts.ts';
+import type { ChangedCounters, DescriptorCounters, ListedCounters } from './answers.ts';
 
 /** Renders the counters of a descriptor, also with their states before a change, or a page of all counters. */
 export function renderCounters(found: DescriptorCounters | ChangedCounters | ListedCounters, paint: Paint): string {

@@ -2,7 +2,6 @@ import type { Monotonic } from '../../base/clock.ts';
 import { NearestTexts } from '../../base/nearest.ts';
 import { printable } from '../../base/printable.ts';
 import { describeRulePlace } from '../../edge/listing/describe.ts';
-import { explain } from '../../edge/listing/stop.ts';
 import { decodeRequest } from '../../edge/wire/codec.ts';
 import type { WireRequest } from '../../edge/wire/wire.ts';
 import { showMoney } from '../../engine/algorithms/money.ts';
@@ -15,6 +14,7 @@ import { type Entry, match, stopReasons } from '../../engine/rules/match/match.t
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
 import type { Logger } from '../../operate/observe/log.ts';
+import { explain } from '../lab/stop.ts';
 
 /** The answers that are logged: those that refuse, all, or a random fraction. */
 type LoggedDecisions = 'off' | 'refused' | 'all' | number;

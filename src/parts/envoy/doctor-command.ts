@@ -1,9 +1,9 @@
 import { type Command, Option } from 'commander';
 import { printable, printableJson } from '../../base/printable.ts';
-import type { Surroundings } from '../../cli/commands/admin.ts';
-import { CommandFailed, callApi, guarded, parsedJson, type Target, toUrl } from '../../cli/commands/client.ts';
-import { paintFor } from '../../cli/commands/paint.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import { descriptorText } from '../../edge/listing/descriptor-text.ts';
+import { CommandFailed, callApi, guarded, parsedJson, type Target, toUrl } from '../lab/commands/client.ts';
+import { paintFor } from '../lab/commands/paint.ts';
 
 /** Adds the command that examines a running Envoy. */
 export function addDoctor(program: Command, { print, fail, isTerminal, env }: Surroundings): void {
@@ -28,7 +28,7 @@ export function addDoctor(program: Command, { print, fail, isTerminal, env }: Su
         const { probeAddress } = await import('./clusters.ts');
         const { examine } = await import('./doctor.ts');
         const { STATS_PAGE } = await import('./stats.ts');
-        const { loadMergedRulesAt } = await import('../../cli/commands/load-rules.ts');
+        const { loadMergedRulesAt } = await import('../lab/commands/load-rules.ts');
         const rules = await loadMergedRulesAt(path);
         const configDump = await readJson(envoy, '/config_dump?include_eds', 'configs');
         const clusters = await readJson(envoy, '/clusters?format=json', 'cluster_statuses');
@@ -73,7 +73,7 @@ const EXPECTED = 'expected the admin interface of Envoy';
 /** Reads a page of the admin interface. @throws CommandFailed */
 async function readJson(envoy: string, page: string, field: string): Promise<unknown> {
   const failed = (why: string): CommandFailed => new CommandFailed(`${envoy}: ${why}`);
-  const { send } = await import('../../cli/commands/send.ts');
+  const { send } = await import('../lab/commands/send.ts');
   const asked = { method: 'GET', headers: {}, body: undefined, ca: undefined, timeoutMs: TIMEOUT_MS };
   const { status, statusText, text } = await toUrl(envoy, page)
     .then((url) => send(url, asked))

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
-import type { Surroundings } from '../../cli/commands/admin.ts';
-import { CommandFailed, guarded } from '../../cli/commands/client.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { CommandFailed, guarded } from '../lab/commands/client.ts';
 import type { envoyConfiguration } from './configuration.ts';
 import { addDoctor } from './doctor-command.ts';
 
@@ -39,7 +39,7 @@ function addPrinting(program: Command, { print, fail }: Surroundings): void {
       guarded(fail, async (path: string, options: { domain?: string; for: Kind; grpc?: string }) => {
         const { envoyConfiguration } = await import('./configuration.ts');
         const { longestDelayMs } = await import('./shapes.ts');
-        const { loadMergedRulesAt } = await import('../../cli/commands/load-rules.ts');
+        const { loadMergedRulesAt } = await import('../lab/commands/load-rules.ts');
         const rules = await loadMergedRulesAt(path);
         const address = options.grpc ?? defaultAddresses[options.for];
         const more = {
@@ -63,7 +63,7 @@ function addPrinting(program: Command, { print, fail }: Surroundings): void {
       guarded(fail, async (path: string, _: object, command: Command) => {
         const { quotaConfiguration } = await import('./quota-configuration.ts');
         const options: { domain?: string; grpc?: string; proxy?: string } = command.optsWithGlobals(); // the parent has both too
-        const { loadMergedRulesAt } = await import('../../cli/commands/load-rules.ts');
+        const { loadMergedRulesAt } = await import('../lab/commands/load-rules.ts');
         const rules = await loadMergedRulesAt(path);
         const more = { ...parseEndpoint(options.grpc ?? defaultAddresses.envoy), proxy: options.proxy };
         print(quotaConfiguration(rules, chooseDomain(rules, options.domain), more).trimEnd());

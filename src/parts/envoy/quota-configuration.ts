@@ -66,15 +66,15 @@ function predicates(pairs: readonly BucketPair[]): string {
 
 function matcher(pairs: readonly BucketPair[], rule: Rule): string {
   const indent = ' '.repeat(28);
-  const isFixed = (pair: BucketPair): boolean => isFixedPair(pair) || pair.value.kind === 'exact';
-  const builder = pairs.map(
-    (pair) =>
-      `${indent}        ${quoted(pair.key.text)}: ${
-        isFixed(pair)
-          ? `{ string_value: ${quoted(pair.value.text)} }`
-          : `{ custom_value: { name: ${quoted(pair.key.text)}, typed_config: ${headerInput(pair.key.text)} } }`
-      }\n`,
-  );
+  const builder = pairs.map(({ key: { text: key }, value }, at) => {
+    const isFixed = isConstant(key) || value.kind === 'exact';
+    const fixed = rule.pools?.find((one) => one.at === at)?.value ?? (isFixed ? value.text : undefined);
+    return `${indent}        ${quoted(key)}: ${
+      fixed === undefined
+        ? `{ custom_value: { name: ${quoted(key)}, typed_config: ${headerInput(key)} } }`
+        : `{ string_value: ${quoted(fixed)} }`
+    }\n`;
+  });
   const note = pairs.every(isFixedPair) ? `${indent}# matches every request: narrow it to those intended\n` : '';
   return `${note}${indent}- predicate: ${predicates(pairs)}
 ${indent}  on_match:

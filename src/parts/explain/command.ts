@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import { printable } from '../../base/printable.ts';
-import { command, count, type ServiceFlags, type Surroundings } from '../../cli/commands/admin.ts';
-import { CommandFailed, callApi, guarded, show } from '../../cli/commands/client.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import { bareEntry, DESCRIPTOR, parseAnyDescriptor } from '../../edge/listing/descriptor-text.ts';
+import { command, count, type ServiceFlags } from '../lab/commands/admin.ts';
+import { CommandFailed, callApi, guarded, show } from '../lab/commands/client.ts';
 
 /** Adds the command that explains an answer. */
 export function addExplainCommand(program: Command, surroundings: Surroundings): void {

@@ -14,8 +14,8 @@ import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import type { Match } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { describeOverride, passesInMs } from '../../operate/admin/shown.ts';
-import type { SharedChild } from '../../operate/answers/counters.ts';
-import type { ExplainedDescriptor, ExplainedLimit } from '../../operate/answers/explain.ts';
+import type { SharedChild } from '../lab/answers/counters.ts';
+import type { ExplainedDescriptor, ExplainedLimit } from '../lab/answers/explain.ts';
 import {
   counterState,
   describeShare,

@@ -12,13 +12,8 @@ import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
 import { missingText } from '../../engine/rules/match/required-keys.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
-import type { SharedChild } from '../../operate/answers/counters.ts';
-import type {
-  ExplainedDecision,
-  ExplainedDescriptor,
-  ExplainedLimit,
-  Explanation,
-} from '../../operate/answers/explain.ts';
+import type { SharedChild } from '../lab/answers/counters.ts';
+import type { ExplainedDecision, ExplainedDescriptor, ExplainedLimit, Explanation } from '../lab/answers/explain.ts';
 import { sourceTexts } from '../lab/counters/counter-state.ts';
 import { type NamedChild, namedChildren, readChildren } from '../lab/counters/shared-children.ts';
 import { explainDescriptors, type ObservedDebit } from './explain-descriptors.ts';

@@ -9,13 +9,14 @@ import type { AdminOptions } from '../../operate/admin/options.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { parseJson } from '../../operate/admin/schema.ts';
 import type { Scope } from '../../operate/admin/scope.ts';
-import type { Explanation } from '../../operate/answers/explain.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
+import type { Explanation } from '../lab/answers/explain.ts';
+import type { QuotasPart } from '../lab/quotas-part.ts';
 
-type Explains = Parameters<OpenOperatorPart>[2]['explains'];
+type Opened = Parameters<OpenOperatorPart>[2]['opened'];
 
 /** The operation that explains the answer to a request. */
-export const explainOperations: OpenOperatorPart = (options, _settings, { explains }) => ({
+export const explainOperations: OpenOperatorPart = (options, _settings, { opened }) => ({
   operations: [
     operation('POST /api/v1/explain', {
       summary: 'the current answer to a request, and the reason; nothing is charged',
@@ -25,7 +26,7 @@ export const explainOperations: OpenOperatorPart = (options, _settings, { explai
       body: 'any',
       answers: 'The answer in the format of /json, and its explanation.',
       answer: ({ rawBody, query, scope }) =>
-        explainRequest(rawBody, query.counted === 'true', { options, scope, explains }),
+        explainRequest(rawBody, query.counted === 'true', { options, scope, opened }),
     }),
   ],
 });
@@ -43,13 +44,13 @@ const explainQuery = fields(
 interface Explaining {
   readonly options: AdminOptions;
   readonly scope: Scope;
-  readonly explains: Explains;
+  readonly opened: Opened;
 }
 
 async function explainRequest(
   body: Buffer,
   isCounted: boolean,
-  { options, scope, explains }: Explaining,
+  { options, scope, opened }: Explaining,
 ): Promise<Explanation> {
   let request: WireRequest;
   try {
@@ -66,8 +67,14 @@ async function explainRequest(
   if (!first) throw new ApiProblem(503, 'no process that answers requests replied in time');
   const own = options.sourced.book.packed();
   const rules = { ...(own && { version: hashRules(own) }), source: options.sourced.description };
-  let explanation: Explanation = { ...first.reply, rules };
-  for (const explain of explains()) explanation = await explain(explanation, request.domain);
+  const quotas = opened.get('quotas') as QuotasPart | undefined; // if the part is there
+  const descriptors = await Promise.all(
+    first.reply.descriptors.map(async (one) => {
+      const found = (await quotas?.quotasOf(request.domain, one.entries)) ?? [];
+      return found.length > 0 ? { ...one, quotas: found } : one;
+    }),
+  );
+  const explanation: Explanation = { ...first.reply, rules, descriptors };
   return options.settings.workers > 1 ? { ...explanation, workers: replies.map(ofWorker) } : explanation;
 }
 

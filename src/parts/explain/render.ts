@@ -1,8 +1,4 @@
 import type { Clock } from '../../base/clock.ts';
-import { CommandFailed } from '../../cli/commands/client.ts';
-import { shownEntries } from '../../cli/commands/for-terminal.ts';
-import { loadMergedRulesAt } from '../../cli/commands/load-rules.ts';
-import { duration, type Paint } from '../../cli/commands/paint.ts';
 import type { Candidate, TracedLevel } from '../../edge/listing/shapes.ts';
 import { createDynamicMetadata } from '../../edge/rls/metadata.ts';
 import { requestFromJson } from '../../edge/wire/json.ts';
@@ -10,8 +6,12 @@ import { InvalidJson } from '../../edge/wire/json-reader.ts';
 import type { WireRequest } from '../../edge/wire/wire.ts';
 import { createOfflineDecider } from '../../engine/decide/offline.ts';
 import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
-import type { CounterState } from '../../operate/answers/counters.ts';
-import type { ExplainedDescriptor, ExplainedLimit, Explanation } from '../../operate/answers/explain.ts';
+import type { CounterState } from '../lab/answers/counters.ts';
+import type { ExplainedDescriptor, ExplainedLimit, Explanation } from '../lab/answers/explain.ts';
+import { CommandFailed } from '../lab/commands/client.ts';
+import { shownEntries } from '../lab/commands/for-terminal.ts';
+import { loadMergedRulesAt } from '../lab/commands/load-rules.ts';
+import { duration, type Paint } from '../lab/commands/paint.ts';
 import { overrideText, placeText, renderQuota, renderSpared, usedAndLeft } from '../lab/texts.ts';
 import { explain } from './explain.ts';
 

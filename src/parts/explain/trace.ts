@@ -1,12 +1,12 @@
 import { NearestTexts } from '../../base/nearest.ts';
 import type { Candidate, Stop, TracedLevel } from '../../edge/listing/shapes.ts';
-import { findStop, type SearchedLevel, search } from '../../edge/listing/stop.ts';
 import { comparedWith } from '../../engine/rules/match/level.ts';
 import type { Descriptor, Entry, Match } from '../../engine/rules/match/match.ts';
 import type { Matcher } from '../../engine/rules/match/matcher.ts';
 import { isFixed } from '../../engine/rules/match/matchers.ts';
 import type { Level, Node, RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
+import { findStop, type SearchedLevel, search } from '../lab/stop.ts';
 
 export interface MatchTrace {
   readonly found: Match;

@@ -31,14 +31,14 @@ export function readShare(
     return problems.error(share.place('by'), 'share requires by: the key of the entries that share the limit');
   const excluded = [...(values.refill === 'interval' ? (['refill'] as const) : []), ...dividing];
   const other = findExcluded(values) ?? excluded.find((key) => values[key] !== undefined);
-  if (other) return problems.error(place(other), `${other} and share are mutually exclusive: remove one of them`);
+  if (other) return problems.error(place(other), `${other} cannot be used with share: remove one of them`);
   const { counter, requestsPerUnit, windowMs } = whole;
   const sharing = { requestsPerUnit, soft: 0, windowMs, by, path: [], ...(spare !== undefined && { spare }) };
   if (limitsInFlight(whole)) {
     if (hasId) return { algorithm: 'shared_slots', counter: `${counter}|share`, ...sharing } satisfies SharedSlotsLimit;
     return problems.error(
       place('share'),
-      'share of slots requires the id of the request: put not_counted: hold on this node or one above',
+      'share requires the id of the request with in_flight: put not_counted: hold on this node or one above',
     );
   }
   if (!('burst' in whole) || windowMs > unitMs.MINUTE)
@@ -75,8 +75,7 @@ function buildChild(
   const report = (at: 'share' | 'key' | 'not_counted', message: string): undefined =>
     problems.error(block.place(at), message);
   if (!share || share.invalid.size > 0) return undefined; // reported already
-  if (limit || limits)
-    return report('share', 'share, of a child, and a limit of its own are mutually exclusive: a child has a ceiling');
+  if (limit || limits) return report('share', 'a child cannot have a limit of its own: it has a ceiling');
   if (!rule || !shared || !isShared(shared.limit)) {
     if (shares) return undefined; // the limit above is invalid
     return report('share', `share requires a limit with share: { by: ${key} } on the node above`);
@@ -84,7 +83,7 @@ function buildChild(
   if (shared.limit.by !== key)
     return report('key', `a child of this limit has the key ${shared.limit.by ?? 'of a level above'}, got '${key}'`);
   if (id !== undefined || (rule.ids && !limitsInFlight(shared.limit)))
-    return report('not_counted', 'not_counted and share are mutually exclusive: remove one of them');
+    return report('not_counted', 'not_counted cannot be used with share: remove one of them');
   const own = readChild(block, shared.limit, problems);
   if (!own) return undefined;
   return {

@@ -9,7 +9,7 @@ import type { BoundedHits } from '../../engine/decide/plan.ts';
 import { isShared } from '../../engine/holds/limits.ts';
 import { commitEvents } from '../../engine/holds/reports.ts';
 import { MIN_STATUS } from '../../engine/ledger/debit.ts';
-import type { Lapse } from '../../engine/ledger/lapses.ts';
+import type { Lapse } from '../../engine/ledger/reservations.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { Cardinality, type CardinalityJump } from './cardinality.ts';

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import { shareRuns } from '../../base/later.ts';
-import type { FindingKind } from '../../operate/answers/findings.ts';
+import type { FindingKind } from './answers.ts';
 import type { EvidenceReport } from './evidence.ts';
 import { type Judged, judge } from './judge.ts';
 

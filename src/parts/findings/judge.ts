@@ -2,7 +2,7 @@ import { groupBy } from '../../base/group.ts';
 import { counted } from '../../base/texts.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import { formatLine } from '../../engine/rules/read/problem.ts';
-import type { FindingKind } from '../../operate/answers/findings.ts';
+import type { FindingKind } from './answers.ts';
 import { type CardinalityJump, SAMPLE } from './cardinality.ts';
 import {
   type BoundedCalls,

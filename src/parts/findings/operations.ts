@@ -3,8 +3,8 @@ import { rfc3339 } from '../../base/times.ts';
 import { operation } from '../../operate/admin/api.ts';
 import { askPart } from '../../operate/admin/ask-part.ts';
 import { type Shown, shownBy, shownEntries } from '../../operate/admin/shown.ts';
-import type { ListedFinding } from '../../operate/answers/findings.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
+import type { ListedFinding } from './answers.ts';
 import type { EvidenceReport } from './evidence.ts';
 import { createFindings, type StandingFinding } from './findings.ts';
 

@@ -13,7 +13,6 @@ import type { Clock } from '../../base/clock.ts';
 import { RequestWork } from '../../base/request-work.ts';
 import { type GrpcServerOptions, MAX_REQUEST_BYTES, type OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import { healthMethods } from '../../edge/grpc/health-service.ts';
-import { sideServices } from '../../edge/grpc/side-services.ts';
 import { createBatch, readBatchRequest } from '../../edge/rls/batch.ts';
 import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
 import { readRateLimitRequest } from '../../edge/rls/messages.ts';
@@ -58,7 +57,7 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
     'unary',
   );
   addMethods(server, healthMethods(options.health, onCallFinished), options.clock);
-  for (const { load, needsH2 } of sideServices(options))
+  for (const { load, needsH2 } of options.others ?? [])
     if (!needsH2) addMethods(server, await load(options.overload), options.clock);
 
   const { onConnection, drain } = injectConnections(server);

@@ -6,11 +6,12 @@ import type { Clock } from '../../base/clock.ts';
 import { groupBy } from '../../base/group.ts';
 import { printableJson } from '../../base/printable.ts';
 import { rfc3339 } from '../../base/times.ts';
-import { addAccessOptions, command, count, list, type Surroundings, span, whole } from '../../cli/commands/admin.ts';
-import { CommandFailed, callApi, guarded, printAnswer, type Target, toUrl } from '../../cli/commands/client.ts';
-import type { Paint } from '../../cli/commands/paint.ts';
 import { onSignal } from '../../cli/process/process.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import { type AddressBlock, parseAddressBlock } from '../../engine/rules/read/address-block.ts';
+import { addAccessOptions, command, count, list, span, whole } from '../lab/commands/admin.ts';
+import { CommandFailed, callApi, guarded, printAnswer, type Target, toUrl } from '../lab/commands/client.ts';
+import type { Paint } from '../lab/commands/paint.ts';
 import type { Offender, OffenderList } from './answers.ts';
 import type { GuardEvent } from './guard.ts';
 

@@ -1,8 +1,7 @@
 import type { ServiceDecider } from '../../edge/grpc/side-service.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
 import { inOnePiece } from '../../engine/backends/key.ts';
-import type { Debit, Entries } from '../../engine/ledger/debit.ts';
-import { keptBytes } from '../../engine/ledger/pending-commits.ts';
+import { type Debit, type Entries, keptBytes } from '../../engine/ledger/debit.ts';
 import { storeCall } from '../../engine/ledger/store-budget.ts';
 import type { CommitAnswer } from '../holds/reservations.ts';
 import { available, type TimedCaller } from '../holds/slots.ts';

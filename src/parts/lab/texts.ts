@@ -1,11 +1,11 @@
-import { duration } from '../../cli/commands/paint.ts';
 import type { ShownOverride } from '../../edge/http/shapes.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import { spareTexts } from '../../engine/decide/would-refuse.ts';
 import { formatLine } from '../../engine/rules/read/problem.ts';
-import type { CounterState } from '../../operate/answers/counters.ts';
-import type { ExplainedDecision } from '../../operate/answers/explain.ts';
-import type { ProxyQuota } from '../../operate/answers/quotas.ts';
+import type { CounterState } from './answers/counters.ts';
+import type { ExplainedDecision } from './answers/explain.ts';
+import type { ProxyQuota } from './answers/quotas.ts';
+import { duration } from './commands/paint.ts';
 
 /** ` (rules.yaml:12)`, or nothing for a rule without a file. */
 export const placeText = ({ file, line }: { readonly file?: string; readonly line?: number }): string =>

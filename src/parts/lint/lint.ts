@@ -7,7 +7,7 @@ import type { Matcher } from '../../engine/rules/match/matcher.ts';
 import { isFixed, textMatcher, valueMatcher } from '../../engine/rules/match/matchers.ts';
 import { addressBlockProblem, addressBlockText } from '../../engine/rules/read/address-block.ts';
 import type { Block } from '../../engine/rules/read/block.ts';
-import { limitKeysWith } from '../../engine/rules/read/format.ts';
+import { limitKeysWith, reserving } from '../../engine/rules/read/format.ts';
 import { compositeName, listLimits } from '../../engine/rules/read/node-source.ts';
 import { formatLine, type Place, type Problem, problemAt, shown } from '../../engine/rules/read/problem.ts';
 
@@ -37,7 +37,7 @@ function lintDomain(domain: string, files: readonly Block<'file'>[], byDefault: 
       ({ values: { descriptors = [] }, place }) =>
         descriptors.length === 0 && warning(place('descriptors'), 'the file has no descriptors and limits nothing'),
     ),
-    isUnlimited && files[0] && warning(files[0].place('domain'), `domain '${domain}' has no rate_limit anywhere`),
+    isUnlimited && files[0] && warning(files[0].place('domain'), `'${domain}' has no rate_limit anywhere`),
     ...levels.flatMap(lintLevel),
     ...nodes.flatMap(lintNode),
     ...lintHolds(top, false),
@@ -227,26 +227,29 @@ function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Pr
 }
 
 const usesIds = ({ values }: Block<'rate_limit'>): boolean =>
-  unitOfNamed(values.algorithm) === 'slots' || values.reserve !== undefined;
+  unitOfNamed(values.algorithm) === 'slots' || reserving.some((key) => values[key] !== undefined);
 
 const prioritizes = ({ values }: Block<'rate_limit'>): boolean => prioritized.some((key) => values[key] !== undefined);
 
 /** Checks limits that reserve hits. @param nodes  all nodes of a domain */
 function lintReserve(nodes: readonly Block<'node'>[], spend: string): readonly Problem[] {
   const limits = nodes.flatMap(listLimits).filter(({ values }) => !values.unlimited).length;
-  return nodes.flatMap((node) => {
-    const { descriptors = [] } = node.values;
-    const [first, ...others] = listLimits(node).filter(({ values }) => values.reserve);
-    if (!first) return [];
-    const commits = descriptors.some(({ values }) => values.not_counted === 'commit');
-    return present([
-      !commits && warning(first.place('reserve'), NO_COMMIT),
-      spend === 'each' && limits > 1 && warning(first.place('reserve'), EACH_RESERVES),
-      ...[first, ...others].map(
-        ({ values, place }) => values.on_store_failure === 'allow' && warning(place('on_store_failure'), NOT_RESERVED),
-      ),
-    ]);
-  });
+  return reserving.flatMap((key) =>
+    nodes.flatMap((node) => {
+      const { descriptors = [] } = node.values;
+      const [first, ...others] = listLimits(node).filter(({ values }) => values[key]);
+      if (!first) return [];
+      const commits = descriptors.some(({ values }) => values.not_counted === 'commit');
+      return present([
+        !commits && warning(first.place(key), NO_COMMIT),
+        spend === 'each' && limits > 1 && warning(first.place(key), EACH_RESERVES),
+        ...[first, ...others].map(
+          ({ values, place }) =>
+            values.on_store_failure === 'allow' && warning(place('on_store_failure'), NOT_RESERVED),
+        ),
+      ]);
+    }),
+  );
 }
 
 const NO_COMMIT =

@@ -322,10 +322,7 @@ class Builder {
     const refused = keysOfRules.node.filter((key) => values[key] !== undefined);
     for (const key of refused) this.#refuse(place(key), key);
     if (only && several)
-      this.#problems.error(
-        place('rate_limits'),
-        'rate_limit and rate_limits are mutually exclusive: remove one of them',
-      );
+      this.#problems.error(place('rate_limits'), 'rate_limits cannot be used with rate_limit: remove one of them');
     for (const [at, limit] of listLimits(node).entries()) this.#checkLimit(limit, at, identity);
     const says = given.length + refused.length + descriptors.length + invalid.size;
     if (says === 0 && !only && !several)

@@ -1,12 +1,13 @@
 import type { Command } from 'commander';
 import { counted } from '../../base/texts.ts';
 import { rfc3339 } from '../../base/times.ts';
-import { command, onDescriptor, type Reasoned, type Surroundings, span, withReason } from '../../cli/commands/admin.ts';
-import { CommandFailed, printAnswer } from '../../cli/commands/client.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import type { SetOverride } from '../../edge/http/shapes.ts';
 import { parseDescriptor } from '../../edge/listing/descriptor-text.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import type { Answers } from '../../operate/answers/all.ts';
+import { command, onDescriptor, type Reasoned, span, withReason } from '../lab/commands/admin.ts';
+import { CommandFailed, printAnswer } from '../lab/commands/client.ts';
 
 /** Adds the commands that limit, block or exempt descriptors. */
 export function addOverrideCommands(program: Command, surroundings: Surroundings): void {

@@ -1,7 +1,6 @@
 import { fields, flag, oneOf, type ValueOf, whole } from '../../base/shape.ts';
 import { parseTime } from '../../base/times.ts';
 import type { ListedOverride, SetOverride } from '../../edge/http/shapes.ts';
-import { findStop, search, whyWithoutValues } from '../../edge/listing/stop.ts';
 import { MAX_UINT32 } from '../../edge/wire/wire.ts';
 import { type Unit, unitMs } from '../../engine/algorithms/limit.ts';
 import {
@@ -22,6 +21,7 @@ import {
 } from '../../operate/admin/parameters.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { listedOverride, type Shown, shownBy } from '../../operate/admin/shown.ts';
+import { findStop, search, whyWithoutValues } from '../lab/stop.ts';
 import type { OverrideRecords } from './override-records.ts';
 
 interface OverrideOptions extends Pick<AdminOptions, 'audit' | 'clock' | 'hash' | 'rules'> {

@@ -57,10 +57,22 @@ export function createOverrideRecords(options: OverrideRecordsOptions) {
   });
   const store = (override: StandingOverride): Promise<void> =>
     records.put(MAP, overrideKey(override), JSON.stringify(override));
-  const putOne = async (override: StandingOverride): Promise<void> => {
-    refuseTooMany(override, await follow());
-    await store(override);
+  const remove = async (override: OverrideName): Promise<void> => {
+    await records.remove(MAP, overrideKey(override));
     await follow();
+  };
+  const putOne = async (override: StandingOverride): Promise<void> => {
+    const before = await follow();
+    refuseTooMany(override, before);
+    await store(override);
+    const after = await follow();
+    if (before.some((one) => overrideKey(one) === overrideKey(override))) return;
+    try {
+      refuseTooMany(override, after);
+    } catch (error) {
+      await remove(override); // other instances have stored theirs meanwhile
+      throw error;
+    }
   };
   return {
     follow,
@@ -75,10 +87,7 @@ export function createOverrideRecords(options: OverrideRecordsOptions) {
       lastPut = own.catch(() => {});
       return own;
     },
-    async remove(override: OverrideName): Promise<void> {
-      await records.remove(MAP, overrideKey(override));
-      await follow();
-    },
+    remove,
   };
 }
 

@@ -2,7 +2,7 @@ import { writeDuration } from '../../base/texts.ts';
 import { durationMs, unitMs } from '../../engine/algorithms/limit.ts';
 import { isRateLimit, type Limit } from '../../engine/holds/limits.ts';
 import type { Block } from '../../engine/rules/read/block.ts';
-import { dividing } from '../../engine/rules/read/format.ts';
+import { dividing, reserving } from '../../engine/rules/read/format.ts';
 import type { Problems } from '../../engine/rules/read/problem.ts';
 import { penaltyBlock } from './keys.ts';
 import type { PenaltyLimit } from './penalty.ts';
@@ -14,7 +14,7 @@ const MIN_BLOCK_MS = unitMs.SECOND;
 const MAX_BLOCK_MS = unitMs.YEAR;
 
 /** What a penalty cannot have beside it: hits that are counted elsewhere, reserved, or held until they pass. */
-const excluded = ['reserve', 'share', 'max_delay', ...dividing] as const;
+const excluded = [...reserving, 'share', 'max_delay', ...dividing] as const;
 
 /** The limit, with a block after it was exceeded if the rule says so. Undefined if that is invalid. */
 export function readPenalty(
@@ -26,7 +26,7 @@ export function readPenalty(
   if (!penalty) return inner;
   if (penalty.invalid.size > 0) return undefined; // reported already
   const other = consistency === 'strict' ? excluded.find((key) => values[key] !== undefined) : 'consistency';
-  if (other) return problems.error(place(other), `${other} and penalty are mutually exclusive: remove one of them`);
+  if (other) return problems.error(place(other), `${other} cannot be used with penalty: remove one of them`);
   if (values.on_store_failure === 'local')
     return problems.error(
       place('on_store_failure'),

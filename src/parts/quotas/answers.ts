@@ -1,5 +1,5 @@
 import { fields, listOf, type ValueOf, whole } from '../../base/shape.ts';
-import { proxyQuota } from '../../operate/answers/quotas.ts';
+import { proxyQuota } from '../lab/answers/quotas.ts';
 
 const quotaReport = fields({
   /** Buckets with the highest demand. */

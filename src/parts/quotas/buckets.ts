@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Entry } from '../../engine/rules/match/match.ts';
 import type { Pool } from '../../engine/rules/match/strategy.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
@@ -7,7 +8,14 @@ import { MIN_ELAPSED_MS, resumeMs, type ShareReport, type ShareTerms } from './s
 /** The treatment of a bucket, by its rule or as a bucket without a rule. */
 export type BucketPlan =
   | { readonly kind: 'allow' | 'deny'; readonly rule?: string }
-  | { readonly kind: 'shared'; readonly rule: string; readonly key: string; readonly pool: Pool };
+  | {
+      readonly kind: 'shared';
+      readonly rule: string;
+      readonly key: string;
+      readonly pool: Pool;
+      /** Whether other buckets of the proxy may hold shares of this pool. */
+      readonly isOneOfSeveral: boolean;
+    };
 
 /** What plans are made from: the rules, and a revision of overrides. */
 export interface PlanSource {
@@ -139,3 +147,6 @@ export function bucketId(pairs: readonly Entry[]): string {
   const sorted = pairs.toSorted((one, other) => (one.key < other.key ? -1 : 1));
   return sorted.map(({ key, value }) => `${key.length}:${key}${value.length}:${value}`).join('');
 }
+
+/** The id of a holder of shares, made of a text. */
+export const digest = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 16);

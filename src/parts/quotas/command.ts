@@ -1,10 +1,11 @@
 import type { Command } from 'commander';
-import { command, count, type Surroundings } from '../../cli/commands/admin.ts';
-import { printAnswer } from '../../cli/commands/client.ts';
-import { shownEntries } from '../../cli/commands/for-terminal.ts';
-import type { Paint } from '../../cli/commands/paint.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import { DESCRIPTOR } from '../../edge/listing/descriptor-text.ts';
-import type { ProxyQuota } from '../../operate/answers/quotas.ts';
+import type { ProxyQuota } from '../lab/answers/quotas.ts';
+import { command, count } from '../lab/commands/admin.ts';
+import { printAnswer } from '../lab/commands/client.ts';
+import { shownEntries } from '../lab/commands/for-terminal.ts';
+import type { Paint } from '../lab/commands/paint.ts';
 import { renderQuota } from '../lab/texts.ts';
 import type { QuotaReport } from './answers.ts';
 

@@ -8,6 +8,8 @@ interface FoundBucket {
   readonly rule: Rule;
   readonly limits: readonly RuleLimit[];
   readonly entries: readonly Entry[];
+  /** Whether buckets with other pairs have the same counter. */
+  readonly isShared: boolean;
 }
 
 interface SoughtBucket {
@@ -39,8 +41,8 @@ export function findBucket(
     if (!entries) return undefined;
     const matched = match(rules, domain, { entries, requestLimit: undefined }, { work });
     const found = overrides?.apply(matched, domain, entries) ?? matched;
-    if (found.kind === 'unlimited') return { rule: found.rule, limits: [], entries };
-    return found.kind === 'limited' ? found : undefined;
+    if (found.kind === 'unlimited') return { rule: found.rule, limits: [], entries, isShared: false };
+    return found.kind === 'limited' ? { ...found, isShared: found.entries !== entries } : undefined;
   } catch (error) {
     if (error instanceof TooCostly) return undefined;
     throw error;

@@ -5,13 +5,13 @@ import type { AdminOptions } from '../../operate/admin/options.ts';
 import { DESCRIPTOR_QUERY, domain, onlyRule, pageSize, readDescriptor, text } from '../../operate/admin/parameters.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { shownBy, shownEntries } from '../../operate/admin/shown.ts';
-import type { Explanation } from '../../operate/answers/explain.ts';
-import type { ProxyQuota } from '../../operate/answers/quotas.ts';
+import type { ProxyQuota } from '../lab/answers/quotas.ts';
+import type { QuotasPart } from '../lab/quotas-part.ts';
 import type { QuotaReport } from './answers.ts';
 import type { QuotaQuery } from './quota-report.ts';
 
 /** The operation that lists the quotas of proxies, and their use. */
-export const quotaOperations = (options: AdminOptions) => ({
+export const quotaOperations = (options: AdminOptions): QuotasPart => ({
   operations: [
     operation('GET /api/v1/quotas', {
       summary: 'share, demand and use of the proxies that are connected to this instance (RLQS)',
@@ -22,8 +22,10 @@ export const quotaOperations = (options: AdminOptions) => ({
       answer: ({ query }) => listQuotas(options, query),
     }),
   ],
-  explained: async (explanation: Explanation, domain: string) =>
-    options.settings.rlqs.isOn ? withQuotas(explanation, domain, options) : explanation,
+  quotasOf: async (domain, entries) => {
+    if (!options.settings.rlqs.isOn) return [];
+    return (await collectQuotas(options, { domain, entries, count: EXPLAINED_QUOTAS })).quotas;
+  },
 });
 
 const MAX_QUOTAS = 500;
@@ -64,14 +66,3 @@ async function collectQuotas(options: AdminOptions, query: QuotaQuery): Promise<
 
 /** The most proxies shown for one descriptor. */
 const EXPLAINED_QUOTAS = 20;
-
-/** Adds the quotas that proxies have for each descriptor. */
-async function withQuotas(explanation: Explanation, domain: string, options: AdminOptions): Promise<Explanation> {
-  const descriptors = await Promise.all(
-    explanation.descriptors.map(async (one) => {
-      const { quotas } = await collectQuotas(options, { domain, entries: one.entries, count: EXPLAINED_QUOTAS });
-      return quotas.length > 0 ? { ...one, quotas } : one;
-    }),
-  );
-  return { ...explanation, descriptors };
-}

@@ -1,6 +1,6 @@
 import { inTurns } from '../../base/slices.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
-import type { ProxyQuota } from '../../operate/answers/quotas.ts';
+import type { ProxyQuota } from '../lab/answers/quotas.ts';
 import type { QuotaReport } from './answers.ts';
 import { bucketId, type ProxyBucket } from './buckets.ts';
 import type { QuotaStream } from './quota-stream.ts';

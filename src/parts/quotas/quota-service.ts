@@ -1,11 +1,11 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { BLOCK_COUNTER, type Overrides } from '../../engine/decide/overrides.ts';
 import { bucketStrategy } from '../../engine/rules/match/strategy.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Incoming, OpenCall } from '../../h2/grpc/method.ts';
 import { noQuotaCounts, type QuotaCounts } from '../../operate/observe/quota-counts.ts';
 import type { QuotaReport } from './answers.ts';
-import type { BucketPlan } from './buckets.ts';
+import { type BucketPlan, digest } from './buckets.ts';
 import { findBucket } from './find-bucket.ts';
 import { type BucketAction, type BucketUsage, ReportTooLong, readUsageReport } from './messages.ts';
 import { type QuotaQuery, reportQuotas } from './quota-report.ts';
@@ -26,6 +26,8 @@ interface QuotaServiceOptions extends Omit<QuotaContext, 'revision' | 'plan' | '
   readonly keyOf: PoolKeys;
   /** Domains; empty for all. */
   readonly domains: readonly string[];
+  /** Proxies allow everything. Default: false. */
+  readonly shadowMode?: boolean;
 }
 
 /** Names a pool in the store. */
@@ -103,21 +105,21 @@ export class QuotaService {
 const proxyName = (written: string | undefined): string | undefined =>
   written === '' || written?.includes('%') ? undefined : written;
 
-const digest = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 16);
-
 /** The plan for a bucket, or undefined if no rule applies to it. */
 function planBucket(
-  { keyOf }: Pick<QuotaServiceOptions, 'keyOf'>,
+  { keyOf, shadowMode }: Pick<QuotaServiceOptions, 'keyOf' | 'shadowMode'>,
   domain: string,
   found: ReturnType<typeof findBucket>,
 ): BucketPlan | undefined {
   if (!found) return undefined;
   const rule = found.rule.path;
+  if (shadowMode) return { kind: 'allow', rule };
   if (found.limits[0]?.limit.counter === BLOCK_COUNTER) return { kind: 'deny', rule }; // also of an unsupported rule
   const strategy = bucketStrategy(found.rule, found.limits);
   if (strategy.kind === 'unsupported') return undefined;
   if (strategy.kind !== 'shared') return { kind: strategy.kind, rule };
-  return { ...strategy, rule, key: keyOf(strategy.pool.fillMs, domain, found.entries) };
+  const key = keyOf(strategy.pool.fillMs, domain, found.entries);
+  return { ...strategy, rule, key, isOneOfSeveral: found.isShared };
 }
 
 /** A proxy's stream. */

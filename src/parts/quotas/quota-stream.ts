@@ -1,7 +1,7 @@
 import { RequestWork } from '../../base/request-work.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { QuotaCounts } from '../../operate/observe/quota-counts.ts';
-import { type BucketPlan, bucketId, type PlanSource, ProxyBucket, toShareReport } from './buckets.ts';
+import { type BucketPlan, bucketId, digest, type PlanSource, ProxyBucket, toShareReport } from './buckets.ts';
 import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport } from './messages.ts';
 import type { PoolReport, ShareReply, ShareStore } from './share-store.ts';
 import type { ShareTerms } from './shares.ts';
@@ -223,9 +223,11 @@ export class QuotaStream {
     slice.shared.push({ reported, step: this.#stepOf(reported, plan, false) });
   }
 
-  #stepOf(reported: Reported, { key, pool }: BucketPlan & { kind: 'shared' }, leaves: boolean): PoolReport {
+  #stepOf(reported: Reported, plan: BucketPlan & { kind: 'shared' }, leaves: boolean): PoolReport {
     const { bucket, usage, use, arrivedMs } = reported;
-    const { holder, isNamed } = this.#call;
+    const { key, pool, isOneOfSeveral } = plan;
+    const { holder: proxy, isNamed } = this.#call;
+    const holder = isOneOfSeveral ? digest(proxy + bucket.id) : proxy;
     const elapsed = { arrivedMs, usageMs: usage.elapsedMs };
     return {
       key,

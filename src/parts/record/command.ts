@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import { rfc3339 } from '../../base/times.ts';
-import { command, type Surroundings, span } from '../../cli/commands/admin.ts';
-import { CommandFailed, printAnswer } from '../../cli/commands/client.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import type { Answers } from '../../operate/answers/all.ts';
+import { command, span } from '../lab/commands/admin.ts';
+import { CommandFailed, printAnswer } from '../lab/commands/client.ts';
 
 interface RecordFlags {
   /** Milliseconds. */

@@ -1,7 +1,6 @@
 import type { Monotonic } from '../../base/clock.ts';
 import { hashValue } from '../../base/hashed.ts';
 import type { RequestClock } from '../../base/request-clock.ts';
-import { search } from '../../edge/listing/stop.ts';
 import type { RlsService } from '../../edge/rls/service.ts';
 import { findName, MAX_UINT32, unitNumbers, type WireDescriptor, type WireRequest } from '../../edge/wire/wire.ts';
 import type { Answer, Decider } from '../../engine/decide/decide.ts';
@@ -12,6 +11,7 @@ import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { EventLine, LineDescriptor, RecordingHeader, RequestLineFields } from '../lab/record/format.ts';
 import { matchDigest, needsValue } from '../lab/record/hashing.ts';
 import { isSampled } from '../lab/record/sampling.ts';
+import { search } from '../lab/stop.ts';
 import type { RecordingFiles } from './files.ts';
 
 interface RecorderOptions {

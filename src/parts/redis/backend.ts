@@ -18,7 +18,6 @@ import {
   StoreUnavailable,
   type Unavailable,
 } from '../../engine/backends/backend.ts';
-import { type Breaker, Breakers } from '../../engine/backends/breaker.ts';
 import { failedSnapshot, forkFrom, type Snapshot } from '../../engine/backends/fork.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import { type Lateness, PUNCTUAL } from '../../engine/backends/lateness.ts';
@@ -27,6 +26,7 @@ import { within } from '../../engine/backends/within.ts';
 import { type Batch, type BatchRequest, encodeBatch } from './batch.ts';
 import { decodeBatch, readClock } from './batch-reply.ts';
 import { Batcher } from './batcher.ts';
+import { type Breaker, Breakers } from './breaker.ts';
 import { Pipeline, StoreCommand } from './commands.ts';
 import { isQuiet, masters, type RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
@@ -131,7 +131,9 @@ export class RedisBackend implements Backend {
       this.#lastError = 'the connection was lost'; // for the next disconnect
       if (!(redis instanceof Cluster) && !isQuiet(redis)) void this.#checkServer(redis);
     });
-    redis.on('close', () => this.#listener?.doubted?.());
+    const doubt = (): void => this.#listener?.doubted?.();
+    redis.on('close', doubt);
+    if (redis instanceof Cluster) redis.on('+node', (node: Redis) => node.on('close', doubt));
     this.#probe =
       options.probe &&
       createProbe({
@@ -193,14 +195,14 @@ export class RedisBackend implements Backend {
     const refusal = this.#isUsable() ? this.#findBreaker(slot).refusal : this.#lastError;
     if (refusal !== undefined) return failed(refusal);
     const commands = new Pipeline();
-    addReads(commands, counters);
+    const reads = addReads(commands, counters);
     const isTold = this.limitation() === undefined;
     if (isTold) commands.add('TIME');
     const reply = await within(timeoutMs, this.#sendPlain(commands, slot));
     if ('reason' in reply) return failed(describeError(reply.reason));
     const isOnClock = this.#options.replay;
     const nowMs = isTold ? readTime(reply.value.at(-1)) : this.#nodeTime(slot);
-    const snapshot = snapshotFrom(reply.value, counters, { nowMs, isOnClock });
+    const snapshot = snapshotFrom(reply.value, reads, { nowMs, isOnClock });
     return { ...snapshot, nowMs: isOnClock || counters.some(({ shared }) => shared) ? ownNowMs : nowMs };
   }
 

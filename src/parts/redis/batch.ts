@@ -343,7 +343,7 @@ function packRun(into: number[], { spend, limit, isMetered, counters }: Run): vo
 }
 
 /** Spends on one shared limit, in their order. They come before all other operations on it. */
-export class Tree {
+class Tree {
   readonly key: number;
   readonly operations: Operation[] = [];
   /** The numbers of the operations. */

@@ -1,10 +1,10 @@
 import type { Monotonic } from '../../base/clock.ts';
 import { type Eventual, Later } from '../../base/later.ts';
 import type { Recall, Replies, Unavailable } from '../../engine/backends/backend.ts';
-import type { Breaker } from '../../engine/backends/breaker.ts';
 import type { Lateness } from '../../engine/backends/lateness.ts';
 import { MAX_CALL_WORK, measureWork, StoreWork } from '../../engine/backends/store-work.ts';
 import type { BatchRequest } from './batch.ts';
+import type { Breaker } from './breaker.ts';
 import { describeError, isUnsent } from './reason.ts';
 
 /** Approximate maximum of hits in a call; more would delay other clients of Redis. */
@@ -48,6 +48,8 @@ interface Wait {
   readonly longestMs: number;
   /** How long this process had not run when the wait began. */
   readonly stoodMs: number;
+  /** Calls in flight hold it back, so that its replies may become known meanwhile. */
+  readonly isHeldBack: boolean;
 }
 
 /** A request that is queued or sent, and its replies. */
@@ -148,7 +150,8 @@ export class Batcher {
     const tooMany = this.#tooManyBefore(timeoutMs);
     if (tooMany !== undefined) return operations.map(() => ({ ...unavailable(tooMany), isOverload: true }));
     const untilMs = this.#nowMs() + timeoutMs;
-    const waiting = new Waiting(request, { untilMs, timeoutMs, longestMs, stoodMs: lateness.stoodMs });
+    const isHeldBack = this.#inFlight >= this.#options.maxInFlight;
+    const waiting = new Waiting(request, { untilMs, timeoutMs, longestMs, stoodMs: lateness.stoodMs, isHeldBack });
     this.#queue.push(waiting);
     this.#queuedHits += operations.length;
     this.#watch(untilMs);
@@ -217,11 +220,11 @@ export class Batcher {
     return taken;
   }
 
-  /** Answers the requests whose replies have become known since they were queued, and sends the others. */
+  /** Answers the requests whose replies have become known while they were held back, and sends the others. */
   #sendUnknown(requests: readonly Waiting[]): void {
     const known: (readonly [Waiting, Replies])[] = [];
     const unknown = requests.filter((waiting) => {
-      const replies = this.#options.recall(waiting.request.operations);
+      const replies = waiting.wait.isHeldBack ? this.#options.recall(waiting.request.operations) : undefined;
       if (replies) known.push([waiting, replies]);
       return !replies;
     });

@@ -1,7 +1,7 @@
 import type { ConnectionOptions } from 'node:tls';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { type ClientTls, tlsOptions } from '../../engine/backends/tls.ts';
-import type { Credentials, RedisAddress } from '../../engine/open/redis-address.ts';
+import type { RedisOptions as ServerOptions } from '../../engine/open/options.ts';
 import { mendCluster } from './cluster.ts';
 import { isReadOnly } from './reason.ts';
 
@@ -9,19 +9,15 @@ import { isReadOnly } from './reason.ts';
 export type RedisConnection = Redis | Cluster;
 
 /** The options of a connection. */
-interface RedisConnectOptions {
-  readonly address: RedisAddress;
-  /** Options of TLS; undefined for plain text, unless the address requires TLS. */
-  readonly tls: ClientTls | undefined;
-  /** Credentials for the sentinels. */
-  readonly sentinelCredentials: Credentials;
-  /** The connect timeout. */
-  readonly connectTimeoutMs: number;
+interface ConnectOptions extends ServerOptions {
   /** Until the first connection: the first wait, and the longest; each is twice the previous one. */
-  readonly startup: { readonly initialMs: number; readonly maxMs: number };
+  readonly startup?: { readonly initialMs: number; readonly maxMs: number } | undefined;
   /** Called with each new reason why changed files of `tls` cannot be used. */
   readonly onTlsProblem?: (problem: string) => void;
 }
+
+const CONNECT_TIMEOUT_MS = 10_000;
+const STARTUP = { initialMs: 1_000, maxMs: 30_000 };
 
 /** Maximum wait between two attempts to reconnect; less than a second together with the attempt. */
 const MAX_RETRY_MS = 300;
@@ -41,19 +37,20 @@ const CONNECT_MARGIN = 4;
  *
  * @throws Error  of the file system, if a file of `tls` cannot be read
  */
-export function connect(options: RedisConnectOptions): RedisConnection {
+export function connect(options: ConnectOptions): RedisConnection {
+  const { startup = STARTUP, connectTimeoutMs = CONNECT_TIMEOUT_MS } = options;
   let wasReady = false;
   const retryStrategy = (attempt: number): number =>
     withJitter(
       wasReady
         ? Math.min(50 * 2 ** Math.min(attempt, 5), MAX_RETRY_MS)
-        : Math.min(options.startup.initialMs * 2 ** Math.min(attempt - 1, 30), options.startup.maxMs),
+        : Math.min(startup.initialMs * 2 ** Math.min(attempt - 1, 30), startup.maxMs),
     );
   const redis = open(options, retryStrategy);
   redis.once('ready', () => {
     wasReady = true;
   });
-  hurryReconnects(redis, options.connectTimeoutMs);
+  hurryReconnects(redis, connectTimeoutMs);
   forEachClient(redis, endWhenSilent);
   forEachClient(redis, readAtOnce);
   return redis;
@@ -147,9 +144,7 @@ function hurryReconnects(connection: RedisConnection, connectTimeoutMs: number):
 /** Up to a tenth more, so that a fleet does not connect simultaneously. */
 const withJitter = (ms: number): number => ms + Math.floor(Math.random() * ms * 0.1);
 
-type RetryStrategy = (attempt: number) => number;
-
-function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): RedisConnection {
+function open(options: ConnectOptions, retryStrategy: (attempt: number) => number): RedisConnection {
   const { address } = options;
   const common = commonOptions(options);
   const own = { ...common, enableOfflineQueue: false, retryStrategy };
@@ -259,13 +254,13 @@ interface SentinelConnections {
 
 const NO_FILES: ClientTls = { caFile: '', certFile: '', keyFile: '', skipHostnameVerification: false };
 
-function commonOptions({ address, tls: files, connectTimeoutMs, onTlsProblem }: RedisConnectOptions) {
+function commonOptions({ address, tls: files, connectTimeoutMs, onTlsProblem }: ConnectOptions) {
   const tls = files ?? ('tls' in address && address.tls ? NO_FILES : undefined);
   return {
     replyMapping: 'legacy',
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    connectTimeout: connectTimeoutMs,
+    connectTimeout: connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
     socketTimeout: SILENCE_MS,
     // it uses INFO, which may be renamed or forbidden; a server that is loading reports it in its replies
     enableReadyCheck: false,
@@ -291,7 +286,7 @@ function leavesReplica(): (error: Error) => boolean {
 }
 
 function sentinelOptions(
-  { sentinelCredentials: { username, password } }: RedisConnectOptions,
+  { sentinelCredentials: { username, password } = {} }: ConnectOptions,
   tls: ConnectionOptions | undefined,
 ) {
   return {

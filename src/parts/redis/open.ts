@@ -8,18 +8,15 @@ import {
   keyOptions,
   type RedisOptions,
   type RedisStore,
-  redisOptions,
 } from '../../engine/open/options.ts';
-import { describeAddress } from '../../engine/open/redis-address.ts';
+import { describeAddress, expectedAddress, parseAddress } from '../../settings/redis-address.ts';
 import { RedisBackend } from './backend.ts';
+import { Breakers } from './breaker.ts';
 import { connect, type RedisConnection } from './connect.ts';
 import { isLate, isOfScripts, isRefusal } from './probe.ts';
 import { describeError } from './reason.ts';
-import { RedisRecords } from './records.ts';
+import { redisRecords } from './records.ts';
 import { RedisUsage } from './usage.ts';
-
-const CONNECT_TIMEOUT_MS = 10_000;
-const STARTUP = { initialMs: 1_000, maxMs: 30_000 };
 
 /** @throws InvalidOptions  a URL is malformed, or a file of certificates cannot be read */
 export async function openRedisBackends(
@@ -27,14 +24,14 @@ export async function openRedisBackends(
   options: CounterOptions,
   context: BackendContext,
 ): Promise<OpenBackends> {
-  const {
-    backend: main,
-    description,
-    ...kept
-  } = openRedis({ option: 'store.redis', written: store.redis }, options, context);
+  const breakers = new Breakers(context.monotonicMs);
+  const open = (option: string, written: string | RedisOptions) =>
+    openRedis({ ...readOptions(written, option), option }, options, { ...context, breakers });
+  const { backend: main, description, ...own } = open('store.redis', store.redis);
+  const kept = { ...own, circuits: () => breakers.states() };
   if (!store.perSecond) return { backends: { main }, ...kept, description: `in Redis: ${description}` };
   try {
-    const perSecond = openRedis({ option: 'store.perSecond', written: store.perSecond }, options, context);
+    const perSecond = open('store.perSecond', store.perSecond);
     return {
       backends: { main, perSecond: perSecond.backend },
       ...kept,
@@ -48,14 +45,15 @@ export async function openRedisBackends(
 }
 
 function openRedis(
-  { option, written }: { readonly option: string; readonly written: string | RedisOptions },
+  own: RedisOptions & { readonly option: string },
   options: CounterOptions,
-  { clock, isOnClock = false, monotonicMs, breakers, lateness, onStoreEvent }: BackendContext,
+  context: BackendContext & { readonly breakers: Breakers },
 ): Required<Pick<OpenBackends, 'description' | 'records' | 'runScript' | 'usage'>> & { readonly backend: Backend } {
-  const own = redisOptions(written, option);
+  const { clock, isOnClock = false, monotonicMs, breakers, lateness, onStoreEvent } = context;
   const keys = keyOptions(options);
   const server = describeAddress(own.address);
-  const redis = open({ ...own, option }, options, (reason) => onStoreEvent({ kind: 'invalid_tls', server, reason }));
+  const onTlsProblem = (reason: string): void => onStoreEvent({ kind: 'invalid_tls', server, reason });
+  const redis = openConnection({ ...own, startup: options.startup, onTlsProblem });
   redis.on('ready', () => onStoreEvent({ kind: 'up', server }));
   redis.on('error', (error: Error) => onStoreEvent({ kind: 'down', server, reason: describeError(error) }));
   const onUnavailable = (reason: string): void => {
@@ -72,7 +70,7 @@ function openRedis(
     onUnavailable,
     name: server,
     prefix: keys.prefix,
-    atomic: atomicOfRedis(own.address, keys),
+    atomic: atomicOfRedis(own, keys),
     usage,
     probe: {
       keys: createCounterKeys(keys.prefix, keys),
@@ -89,7 +87,7 @@ function openRedis(
     backend,
     description: server,
     runScript: scriptRunner(redis),
-    records: new RedisRecords(redis, keys.prefix),
+    records: redisRecords(redis, keys.prefix),
     usage: usage && [usage],
   };
 }
@@ -106,20 +104,20 @@ export const scriptRunner =
     }
   };
 
-function open(
-  {
-    option,
-    address,
-    tls,
-    sentinelCredentials = {},
-    connectTimeoutMs = CONNECT_TIMEOUT_MS,
-  }: RedisOptions & { readonly option: string },
-  { startup = STARTUP }: CounterOptions,
-  onTlsProblem: (problem: string) => void,
-): RedisConnection {
+/** @throws InvalidOptions */
+function openConnection(own: Parameters<typeof connect>[0] & { readonly option: string }): RedisConnection {
   try {
-    return connect({ address, tls, sentinelCredentials, connectTimeoutMs, startup, onTlsProblem });
+    return connect(own);
   } catch (error) {
-    throw new InvalidOptions(option, error instanceof Error ? error.message : String(error));
+    throw new InvalidOptions(own.option, error instanceof Error ? error.message : String(error));
   }
+}
+
+/** @throws InvalidOptions  the URL is malformed */
+function readOptions(written: string | RedisOptions, option: string): RedisOptions {
+  if (typeof written !== 'string') return written;
+  const address = parseAddress(written, 'SINGLE', { socket: undefined, auth: undefined });
+  if (!address) throw new InvalidOptions(option, `must be ${expectedAddress.SINGLE}`); // the URL may hold a password
+  if ('refusal' in address) throw new InvalidOptions(option, address.refusal);
+  return { address };
 }

@@ -87,6 +87,7 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
     const reasons = await test();
     isProbing = false;
     const reason = reasons.map(withoutPrefixes).find(isRefusal) ?? reasons.find(isOfServer);
+    if (reasons.length === 0 && limitation === undefined) lacked = undefined;
     if (reason !== undefined) onProblem(withoutPrefixes(reason));
     else if (reasons.length === 0 && problem !== NOT_YET && problem !== undefined) onUsable();
     if (reason !== undefined || reasons.length === 0) problem = reason && withoutPrefixes(reason);

@@ -12,24 +12,26 @@ export type Copied = Pick<Operation, 'key' | 'limit' | 'shared' | 'share'>;
 /** The field of a shared limit's own numbers: see scripts/nodes.ts. */
 const PARENT_FIELD = 'p';
 
-/** The counters, each once, with the fields that are read if it is a shared limit. */
-function listReads(counters: readonly Copied[]): ReadonlyMap<CounterKey, { counter: Copied; fields: Set<string> }> {
-  const reads = new Map<CounterKey, { counter: Copied; fields: Set<string> }>();
+/** The read of a counter, with the fields if it is a shared limit. */
+interface Read {
+  readonly counter: Copied;
+  readonly fields: Set<string>;
+}
+
+/** Adds the commands that read counters: two for each. @returns the reads, of each counter once */
+export function addReads(commands: Pipeline, counters: readonly Copied[]): readonly Read[] {
+  const reads = new Map<CounterKey, Read>();
   for (const counter of counters) {
     const { fields } = reads.get(counter.key) ?? { fields: new Set([PARENT_FIELD]) };
     for (const child of counter.share?.children ?? []) fields.add(String(child));
     reads.set(counter.key, { counter, fields });
   }
-  return reads;
-}
-
-/** Adds the commands that read counters: two for each. */
-export function addReads(commands: Pipeline, counters: readonly Copied[]): void {
-  for (const [key, { counter, fields }] of listReads(counters)) {
+  for (const [key, { counter, fields }] of reads) {
     if (algorithmFor(counter.limit).state.hasNodes) commands.add('HMGET', key, ...fields);
     else commands.add('GET', key);
     commands.add('PTTL', key);
   }
+  return [...reads.values()];
 }
 
 /**
@@ -39,13 +41,13 @@ export function addReads(commands: Pipeline, counters: readonly Copied[]): void 
  */
 export function snapshotFrom(
   replies: readonly unknown[],
-  counters: readonly Copied[],
+  reads: readonly Read[],
   { nowMs, isOnClock }: { readonly nowMs: number; readonly isOnClock: boolean },
 ): Snapshot {
   const states = new Map<CounterKey, State>();
   const failures = new Map<CounterKey, string>();
-  for (const [at, [key, { counter, fields }]] of [...listReads(counters)].entries()) {
-    const { limit, shared: window } = counter;
+  for (const [at, { counter, fields }] of reads.entries()) {
+    const { key, limit, shared: window } = counter;
     const [value, leftMs] = [replies[2 * at], replies[2 * at + 1]];
     if (value instanceof Error) {
       // another program's value of another type is replaced by the next hit

@@ -3,6 +3,7 @@ import { Cluster } from 'ioredis';
 import { monotonicMs } from '../../base/clock.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import { DOUBLE_BYTES } from '../../engine/backends/packed-state.ts';
+import type { Records } from '../../engine/backends/records.ts';
 import {
   ABANDONED_MS,
   PAGE_ENTRIES,
@@ -14,7 +15,7 @@ import {
 import { readNumbers } from './batch-reply.ts';
 import type { RedisConnection } from './connect.ts';
 import { answered } from './reason.ts';
-import { RedisRecords } from './records.ts';
+import { redisRecords } from './records.ts';
 import { usageScript } from './script.ts';
 
 /** The keys of the hash in which usage is counted, and of its log. */
@@ -37,7 +38,7 @@ const IN_HASH = 'h';
 export class RedisUsage implements UsageSource {
   readonly #redis: RedisConnection;
   readonly #prefix: string;
-  readonly #records: RedisRecords;
+  readonly #records: Records;
   /** By hash tag. */
   readonly #known = new Map<string, { readonly keys: UsageKeys; readonly recordedAtMs: number }>();
 
@@ -48,7 +49,7 @@ export class RedisUsage implements UsageSource {
   constructor(redis: RedisConnection, prefix: string) {
     this.#redis = redis;
     this.#prefix = prefix;
-    this.#records = new RedisRecords(redis, prefix);
+    this.#records = redisRecords(redis, prefix);
   }
 
   /**

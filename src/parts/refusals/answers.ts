@@ -1,6 +1,6 @@
 import { fields, listOf, number, oneOf, onlyTrue, orNull, text, type ValueOf, whole } from '../../base/shape.ts';
 import { entries, placeFields } from '../../edge/listing/shapes.ts';
-import { code, source, wouldRefuse } from '../../operate/answers/explain.ts';
+import { code, source, wouldRefuse } from '../lab/answers/explain.ts';
 
 /** A refused descriptor, explained by its own decision. */
 const refusedDescriptor = fields(

@@ -1,9 +1,10 @@
 import type { Command } from 'commander';
 import { rfc3339 } from '../../base/times.ts';
-import { command, count, type ServiceFlags, type Surroundings } from '../../cli/commands/admin.ts';
-import { callApi, FOLLOW_INTERVAL_MS, guarded, show } from '../../cli/commands/client.ts';
-import { shownEntries } from '../../cli/commands/for-terminal.ts';
-import { duration, type Paint } from '../../cli/commands/paint.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
+import { command, count, type ServiceFlags } from '../lab/commands/admin.ts';
+import { callApi, FOLLOW_INTERVAL_MS, guarded, show } from '../lab/commands/client.ts';
+import { shownEntries } from '../lab/commands/for-terminal.ts';
+import { duration, type Paint } from '../lab/commands/paint.ts';
 import { renderSpared } from '../lab/texts.ts';
 import type { RefusalPage, RefusedDescriptor } from './answers.ts';
 

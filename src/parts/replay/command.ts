@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { list, parseSpan, type Surroundings, whole } from '../../cli/commands/admin.ts';
-import { guarded } from '../../cli/commands/client.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
+import { list, parseSpan, whole } from '../lab/commands/admin.ts';
+import { guarded } from '../lab/commands/client.ts';
 import { logFormats } from './readers/format-names.ts';
 
 /** Adds the command that replays recorded traffic. */

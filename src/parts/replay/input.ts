@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { type Duplex, Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
-import { CommandFailed } from '../../cli/commands/client.ts';
+import { CommandFailed } from '../lab/commands/client.ts';
 import type { RecordedRequest, RecordedTraffic } from './request.ts';
 
 /** A source of lines: a file or standard input. */

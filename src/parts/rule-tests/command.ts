@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { printableJson, printableLines } from '../../base/printable.ts';
-import type { Surroundings } from '../../cli/commands/admin.ts';
-import { guarded } from '../../cli/commands/client.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
+import { guarded } from '../lab/commands/client.ts';
 
 /** Adds the command that runs tests of rule files. */
 export function addTestCommand(program: Command, surroundings: Surroundings): void {

@@ -1,8 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { loadSettings } from '../../cli/commands/load-rules.ts';
 import { descriptorText, parseDescriptor } from '../../edge/listing/descriptor-text.ts';
-import { explain } from '../../edge/listing/stop.ts';
 import { type Answer, decide, type RequestDescriptor, type Verdict } from '../../engine/decide/decide.ts';
 import { createOfflineDecider } from '../../engine/decide/offline.ts';
 import { wouldRefuse } from '../../engine/decide/would-refuse.ts';
@@ -16,6 +14,8 @@ import { plainPath } from '../../engine/rules/reload/files.ts';
 import { readTime, wallClock } from '../../engine/rules/time/zone-time.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 import type { Settings } from '../../settings/settings.ts';
+import { loadSettings } from '../lab/commands/load-rules.ts';
+import { explain } from '../lab/stop.ts';
 
 /** A test of a rule file, with a request that is sent `times` times on new counters, and the expected last answer. */
 type RuleTest = ReturnType<typeof readTest>;

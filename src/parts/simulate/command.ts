@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { type Surroundings, whole } from '../../cli/commands/admin.ts';
-import { CommandFailed, guarded } from '../../cli/commands/client.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
+import { whole } from '../lab/commands/admin.ts';
+import { CommandFailed, guarded } from '../lab/commands/client.ts';
 import type { SimulateFlags } from './run-simulation.ts';
 import type { UpstreamFlags } from './run-upstream.ts';
 import { scenarioNames, upstreamChanges } from './scenario-names.ts';

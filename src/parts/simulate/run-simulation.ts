@@ -1,5 +1,5 @@
 import { open } from 'node:fs/promises';
-import type { Surroundings } from '../../cli/commands/admin.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import { orFail } from '../replay/input.ts';
 import { parseMapping } from '../replay/mapping/mapping.ts';
 import type { RecordedRequest, RecordedTraffic } from '../replay/request.ts';

@@ -1,10 +1,10 @@
 import { printableJson } from '../../base/printable.ts';
 import { table } from '../../base/texts.ts';
-import type { Surroundings } from '../../cli/commands/admin.ts';
-import { CommandFailed } from '../../cli/commands/client.ts';
-import { loadRulesAt, loadRulesText, loadSettings } from '../../cli/commands/load-rules.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import { limitsInFlight } from '../../engine/holds/limits.ts';
 import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
+import { CommandFailed } from '../lab/commands/client.ts';
+import { loadRulesAt, loadRulesText, loadSettings } from '../lab/commands/load-rules.ts';
 import { upstreamChanges } from './scenario-names.ts';
 import { runUpstream, type Source, servedP99Ms, servedPerSecond, type UpstreamRun } from './upstream.ts';
 

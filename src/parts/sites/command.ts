@@ -1,11 +1,12 @@
 import type { Command } from 'commander';
 import { printableJson } from '../../base/printable.ts';
 import { count as grouped, table } from '../../base/texts.ts';
-import { command, count, type ServiceFlags, type Surroundings } from '../../cli/commands/admin.ts';
-import { CommandFailed, callApi, guarded, show } from '../../cli/commands/client.ts';
-import { shownEntries } from '../../cli/commands/for-terminal.ts';
-import { duration, type Paint } from '../../cli/commands/paint.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import type { SiteList } from '../../operate/answers/sites.ts';
+import { command, count, type ServiceFlags } from '../lab/commands/admin.ts';
+import { CommandFailed, callApi, guarded, show } from '../lab/commands/client.ts';
+import { shownEntries } from '../lab/commands/for-terminal.ts';
+import { duration, type Paint } from '../lab/commands/paint.ts';
 import type { ListedShare, ShareList, SitePortion } from './answers.ts';
 
 /** Adds the command that shows the sites, and each site's part of the limits. */

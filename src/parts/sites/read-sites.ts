@@ -26,7 +26,7 @@ export function readSites(
   const maxErrorPercent = readMaxError(sites, problems);
   if (maxErrorPercent === undefined) return undefined;
   const other = findExcluded(values);
-  if (other) return problems.error(place(other), `${other} and sites are mutually exclusive: remove one of them`);
+  if (other) return problems.error(place(other), `${other} cannot be used with sites: remove one of them`);
   const limit = createShare(whole, split ?? ONLY_SITE, maxErrorPercent);
   if (!limit) return problems.error(place('sites'), UNSHARED);
   const problem = findProblem(limit);

@@ -1,9 +1,10 @@
 import { type Command, Option } from 'commander';
 import { counted } from '../../base/texts.ts';
-import { command, count, type Surroundings } from '../../cli/commands/admin.ts';
-import { printAnswer } from '../../cli/commands/client.ts';
-import type { Paint } from '../../cli/commands/paint.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import type { Answers } from '../../operate/answers/all.ts';
+import { command, count } from '../lab/commands/admin.ts';
+import { printAnswer } from '../lab/commands/client.ts';
+import type { Paint } from '../lab/commands/paint.ts';
 import { boundsText, estimateNote } from '../lab/sketches/texts.ts';
 
 /** Adds the command that lists the busiest descriptors. */

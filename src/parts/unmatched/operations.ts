@@ -1,5 +1,4 @@
 import { fields, type ValueOf } from '../../base/shape.ts';
-import { whyWithoutValues } from '../../edge/listing/stop.ts';
 import { operation } from '../../operate/admin/api.ts';
 import { askPart } from '../../operate/admin/ask-part.ts';
 import type { AdminOptions } from '../../operate/admin/options.ts';
@@ -9,6 +8,7 @@ import { type Shown, shownBy, shownEntries } from '../../operate/admin/shown.ts'
 import type { Answers } from '../../operate/answers/all.ts';
 import { sampleConfidence, unlistedAtMost } from '../lab/sketches/sampling-error.ts';
 import { mergeTop } from '../lab/sketches/space-saving.ts';
+import { whyWithoutValues } from '../lab/stop.ts';
 import type { UnmatchedDescriptor } from './answers.ts';
 import { describeUnmatched, domainOf, type UnmatchedReport } from './unmatched.ts';
 

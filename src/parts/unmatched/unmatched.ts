@@ -1,6 +1,5 @@
 import { NearestTexts } from '../../base/nearest.ts';
 import type { Stop } from '../../edge/listing/shapes.ts';
-import { findStop, type Search, search } from '../../edge/listing/stop.ts';
 import type { Answer } from '../../engine/decide/decide.ts';
 import { type Entry, findNode, type MissReason } from '../../engine/rules/match/match.ts';
 import { missingText } from '../../engine/rules/match/required-keys.ts';
@@ -11,6 +10,7 @@ import { Sample } from '../lab/sketches/sample.ts';
 import { countBounds } from '../lab/sketches/sampling-error.ts';
 import type { TopEntry, TopList } from '../lab/sketches/space-saving.ts';
 import { createTopName } from '../lab/sketches/top-name.ts';
+import { findStop, type Search, search } from '../lab/stop.ts';
 import type { UnmatchedDescriptor } from './answers.ts';
 
 /** The most descriptors kept for ten seconds, and the most memory for them. */

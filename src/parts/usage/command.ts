@@ -1,9 +1,10 @@
 import { type Command, Option } from 'commander';
 import { parseTime } from '../../base/times.ts';
-import { command, count, type ServiceFlags, type Surroundings } from '../../cli/commands/admin.ts';
-import { CommandFailed, callApi, guarded, show, type Target } from '../../cli/commands/client.ts';
-import type { Paint } from '../../cli/commands/paint.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import { decimal, showCount, showMoney } from '../../engine/algorithms/money.ts';
+import { command, count, type ServiceFlags } from '../lab/commands/admin.ts';
+import { CommandFailed, callApi, guarded, show, type Target } from '../lab/commands/client.ts';
+import type { Paint } from '../lab/commands/paint.ts';
 import type { UsageAnswer } from './answers.ts';
 import { addForgetCommand } from './forget-command.ts';
 import type { reportUsage } from './operations.ts';

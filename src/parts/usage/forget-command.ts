@@ -1,15 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
-import {
-  command,
-  onDescriptor,
-  type Reasoned,
-  type ServiceFlags,
-  type Surroundings,
-  withReason,
-} from '../../cli/commands/admin.ts';
-import { CommandFailed, callApi, guarded } from '../../cli/commands/client.ts';
+import type { Surroundings } from '../../cli/surroundings.ts';
 import { parseDescriptor } from '../../edge/listing/descriptor-text.ts';
+import { command, onDescriptor, type Reasoned, type ServiceFlags, withReason } from '../lab/commands/admin.ts';
+import { CommandFailed, callApi, guarded } from '../lab/commands/client.ts';
 
 /** Time beyond that in which usage is collected. */
 const MARGIN_MS = 1_000;

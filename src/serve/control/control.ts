@@ -16,7 +16,7 @@ interface ControlOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly version: string;
-  readonly start: Pick<ControlStart, 'isReplacement' | 'overrides' | 'incidents' | 'firstNumber' | 'localToken'>;
+  readonly start: Pick<ControlStart, 'isReplacement' | 'overrides' | 'kept' | 'firstNumber' | 'localToken'>;
   readonly send: (message: FromControl) => void;
   /** Calls the listener with the messages of the supervisor, including those that have already arrived. */
   readonly onMessage: (listener: (message: ToControl) => void) => void;
@@ -52,10 +52,9 @@ export function openControl(
     });
     sendRules(core.rules, send);
     if (start.isReplacement) await deciders.refresh(); // series begin with what is counted now
-    const { Incidents } = await import('../../operate/status/incidents.ts'); // while deciders open with the rules
-    const incidents = new Incidents(start.incidents, (kept) => send({ kind: 'incidents', incidents: kept }));
-    const sources = { core, responders: deciders, statistics, earlier, version, ...start, incidents };
-    const { openOps } = await import('./ops.ts');
+    const keep = (part: string, value: unknown): void => send({ kind: 'kept', part, value });
+    const sources = { core, responders: deciders, statistics, earlier, version, ...start, keep };
+    const { openOps } = await import('./ops.ts'); // while deciders open with the rules
     const ops = add(await openOps(settings, sources, context));
     deciders.follow(ops.onCallFinished);
     core.rules.candidate.start(); // the start does not wait for it

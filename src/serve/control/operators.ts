@@ -1,6 +1,3 @@
-import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
-import { every } from '../../base/clock.ts';
 import { Addresses } from '../../engine/rules/match/addresses.ts';
 import { type AccessOptions, parseTokens, Sessions } from '../../operate/admin/access.ts';
 import { Audit } from '../../operate/admin/audit.ts';
@@ -11,20 +8,18 @@ import type { Statistics } from '../../operate/observe/stats.ts';
 import type { InstanceFacts } from '../../operate/observe/table.ts';
 import { mergeWork } from '../../operate/observe/work-state.ts';
 import { Gatherer } from '../../operate/status/gatherer.ts';
-import type { Incidents } from '../../operate/status/incidents.ts';
-import { Heartbeat, type InstanceReport } from '../../operate/status/instances.ts';
-import { statusOperations } from '../../operate/status/status.ts';
 import { operatorParts } from '../../parts/operators.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { ControlStart } from '../link/messages.ts';
 import type { ProcessContext } from '../parts/process-context.ts';
 import { CannotStart, openParts } from '../parts/start-up.ts';
 import type { ControlCore } from './core.ts';
-import type { OperatorPart } from './part.ts';
+import type { OperatorContext, OperatorPart } from './part.ts';
 
 /** What operators' parts of the process are made of. */
-export interface OperatorSources extends Pick<ControlStart, 'version' | 'overrides' | 'localToken'> {
-  readonly incidents: Incidents;
+export interface OperatorSources
+  extends Pick<ControlStart, 'version' | 'overrides' | 'localToken'>,
+    Pick<OperatorContext, 'kept' | 'keep'> {
   readonly core: ControlCore;
   readonly responders: Responders;
   readonly statistics: Statistics;
@@ -45,13 +40,14 @@ interface MeasuredSources extends OperatorSources {
  */
 export function openOperators(
   settings: Settings,
-  { core, responders, statistics, version, incidents, metrics, refreshed, ...start }: MeasuredSources,
+  { core, responders, statistics, version, metrics, refreshed, ...start }: MeasuredSources,
   context: ProcessContext,
 ) {
   const { clock, background } = context;
   return openParts(async (add) => {
     const { records, hasOwnRecords, rules, counters, hash, overrides } = core;
-    const parts: OperatorPart[] = [];
+    const opened = new Map<string, OperatorPart>();
+    const parts = (): readonly OperatorPart[] => [...opened.values()];
     const options: AdminOptions = {
       ...responders, // all of its members are own properties
       statistics,
@@ -63,8 +59,11 @@ export function openOperators(
       sourced: rules,
       candidate: rules.candidate,
       overrides,
-      findings: () => parts.flatMap((part) => part.findings?.() ?? []),
-      refusing: (isFor) => parts.find((part) => part.refusing)?.refusing?.(isFor),
+      findings: () => parts().flatMap((part) => part.findings?.() ?? []),
+      refusing: (isFor) =>
+        parts()
+          .find((part) => part.refusing)
+          ?.refusing?.(isFor),
       audit: new Audit({
         sink: settings.admin.auditLog,
         clock,
@@ -83,35 +82,26 @@ export function openOperators(
         return gathered.service.requestsOfMinute(statistics);
       },
     };
-    const gathered = add(new Gatherer(options, metrics.durations, incidents));
-    const facts = () => reportInstance(settings, options, gathered);
-    const heartbeat =
-      settings.counters.store.kind === 'redis'
-        ? add(new Heartbeat({ id: randomUUID(), records, clock, every, facts }))
-        : undefined;
-    const self = () => ({ ...facts(), atMs: clock(), isThis: true });
-    const ofStatus = statusOperations({ ...options, gathered, heartbeat, self });
-    const explains = () => parts.flatMap(({ explained }) => explained ?? []);
-    const history = () => parts.find((part) => part.history)?.history;
-    const ofParts = { ...context, ...start, records, hasOwnRecords, explains, gathered, history };
-    for (const open of Object.values(operatorParts)) {
+    const gathered = add(new Gatherer(options, metrics.durations));
+    const ofParts = { ...context, ...start, records, hasOwnRecords, gathered, opened };
+    for (const [name, open] of Object.entries(operatorParts)) {
       const part = await open(options, settings, ofParts);
       add({ close: () => part.close?.() });
-      parts.push(part);
+      opened.set(name, part);
     }
-    const more = [...ofStatus, ...parts.flatMap((part) => part.operations ?? [])];
-    const timers = parts.flatMap((part) => part.onCallFinished ?? []);
+    const more = parts().flatMap((part) => part.operations ?? []);
+    const timers = parts().flatMap((part) => part.onCallFinished ?? []);
     return {
       operations: adminOperations(options, more),
       /** Pages besides the operations. */
-      pages: parts.flatMap((part) => [...(part.pages ?? [])]),
+      pages: parts().flatMap((part) => [...(part.pages ?? [])]),
       options,
       onCallFinished(method: string, elapsedMs: number): void {
         for (const time of timers) time(method, elapsedMs);
       },
       /** What metrics show of optional capabilities. */
       facts: async () =>
-        Object.assign({}, ...(await Promise.all(parts.map((part) => part.facts?.())))) as Partial<InstanceFacts>, // of each
+        Object.assign({}, ...(await Promise.all(parts().map((part) => part.facts?.())))) as Partial<InstanceFacts>, // of each
     };
   });
 }
@@ -126,18 +116,4 @@ function readTokens({ admin }: Settings, localToken: string): AdminOptions['acce
 function readIdentity({ header, addresses }: NonNullable<Settings['admin']['identity']>): AccessOptions['identity'] {
   const trusted = new Addresses(addresses);
   return { header, isTrusted: (address) => trusted.matches(address) };
-}
-
-function reportInstance(settings: Settings, { sourced, version }: AdminOptions, gathered: Gatherer): InstanceReport {
-  const { passed, refused, degraded } = gathered.service.last;
-  const hash = sourced.inForce()?.hash;
-  return {
-    name: hostname(),
-    version,
-    workers: settings.workers,
-    startedAtMs: gathered.startedAtMs,
-    ...(hash !== undefined && { rules: hash }),
-    decisionsPerSecond: passed + refused + degraded,
-    refusedPerSecond: refused,
-  };
 }

@@ -4,7 +4,6 @@ import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import type { ApiOperation } from '../../operate/admin/api.ts';
 import type { AdminOptions, KnownFinding } from '../../operate/admin/options.ts';
 import type { View } from '../../operate/admin/scope.ts';
-import type { Explanation } from '../../operate/answers/explain.ts';
 import type { Statistics } from '../../operate/observe/stats.ts';
 import type { InstanceFacts } from '../../operate/observe/table.ts';
 import type { Gatherer } from '../../operate/status/gatherer.ts';
@@ -18,8 +17,6 @@ export interface OperatorPart extends Partial<Part> {
   readonly operations?: readonly ApiOperation[];
   /** Pages of the debug port besides the operations. */
   readonly pages?: ReadonlyMap<string, Route>;
-  /** Adds to the explanation of a request. */
-  readonly explained?: (explanation: Explanation, domain: string) => Promise<Explanation>;
   /** What metrics show of it. */
   readonly facts?: () => Promise<Partial<InstanceFacts>>;
   /** What needs attention. */
@@ -32,19 +29,21 @@ export interface OperatorPart extends Partial<Part> {
   readonly onCallFinished?: (method: string, elapsedMs: number) => void;
 }
 
-interface OperatorContext extends ProcessContext {
+export interface OperatorContext extends ProcessContext {
   /** What operators have changed, in the store of all instances if it can keep that. */
   readonly records: Records;
   /** The records are in this process alone. */
   readonly hasOwnRecords: boolean;
   /** Overrides that the deciders follow, if any. */
   readonly overrides: readonly StandingOverride[] | undefined;
-  /** Functions of all capabilities that add to the explanation of a request. */
-  readonly explains: () => readonly NonNullable<OperatorPart['explained']>[];
-  /** What the status tells, and when it is gathered. */
+  /** The capabilities that are open; all of them when operations are called. */
+  readonly opened: ReadonlyMap<string, OperatorPart>;
+  /** What the service did, and when it is gathered. */
   readonly gathered: Gatherer;
-  /** That of the part that has one. */
-  readonly history: () => HistorySource | undefined;
+  /** What capabilities have kept in control processes before this one, by their names. */
+  readonly kept: ReadonlyMap<string, unknown>;
+  /** Keeps a value of a capability for the next control process. */
+  readonly keep: (part: string, value: unknown) => void;
   /** The part of the statistics that earlier processes have sent to where they are kept. */
   readonly earlier: Statistics;
 }

@@ -4,8 +4,8 @@ import type { Caller, MissedBy, Observer, RlsService } from '../../edge/rls/serv
 import type { WireRequest } from '../../edge/wire/wire.ts';
 import type { KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
-import type { Lapse } from '../../engine/ledger/lapses.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
+import type { Lapse } from '../../engine/ledger/reservations.ts';
 import type { SitesReport } from '../../operate/observe/site-counts.ts';
 import type { undecidedBy } from '../../operate/observe/stats.ts';
 import type { DeciderParts } from '../../operate/observe/table.ts';

@@ -1,7 +1,7 @@
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import type { ReadinessCheck } from '../../edge/rls/health.ts';
-import type { Breakers } from '../../engine/backends/breaker.ts';
 import type { StoreWatch } from '../../engine/backends/store-watch.ts';
+import type { OpenBackends } from '../../engine/open/open-backends.ts';
 import { readFigures } from '../../operate/observe/figures.ts';
 import type { SitesReport } from '../../operate/observe/site-counts.ts';
 import { type Counted, createStatistics, type Statistics } from '../../operate/observe/stats.ts';
@@ -28,7 +28,7 @@ export type ServiceObserver = Pick<
 
 interface DeciderState {
   readonly store: {
-    readonly breakers: Pick<Breakers, 'states'>;
+    readonly circuits?: OpenBackends['circuits'];
     readonly watch?: Pick<StoreWatch, 'state'> | undefined;
   };
   readonly readiness: Pick<ReadinessCheck, 'state'>;
@@ -102,7 +102,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number) {
 }
 
 const describeState = (state: DeciderState | undefined): Omit<Report, 'counted' | 'calls'> => ({
-  circuits: state?.store.breakers.states() ?? new Map(),
+  circuits: state?.store.circuits?.() ?? new Map(),
   figures: state?.figures() ?? readFigures(),
   sites: state?.sites(),
   background: state?.background.report() ?? [],

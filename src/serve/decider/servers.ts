@@ -24,7 +24,7 @@ export interface Servers extends Part {
 type GrpcHandlers = Omit<GrpcServerOptions, 'address' | 'connections' | 'tls' | 'clock'>;
 
 /** The handlers of calls. */
-interface Handlers extends Omit<GrpcHandlers, 'rules'> {
+interface Handlers extends GrpcHandlers {
   readonly others: readonly OfferedService[];
   readonly core: DeciderCore;
   readonly wrapPages: (pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>;
@@ -41,7 +41,7 @@ export function openCallerServers(
   { core, wrapPages, ...handlers }: Handlers,
   context: ProcessContext,
 ): Promise<Servers> {
-  const { readiness, rules } = core;
+  const { readiness } = core;
   const { service, overload, health, others } = handlers;
   const { address, maxConnections } = settings.http;
   return openParts(async (add) => {
@@ -68,7 +68,7 @@ export function openCallerServers(
     });
     servers.push(http);
     add(health);
-    const grpc = await openGrpc(settings.grpc, { ...handlers, rules: rules.book.rules }, { add, context });
+    const grpc = await openGrpc(settings.grpc, handlers, { add, context });
     servers.push(grpc);
     delayMs = settings.drain.delayMs;
     return { grpc: grpc.target, http: at({ ...address, port: http.port }) };

@@ -1,6 +1,6 @@
 import type { OnCallFinished } from '../../edge/grpc/grpc-server.ts';
-import type { BreakerState } from '../../engine/backends/breaker.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import type { CircuitState } from '../../engine/open/open-backends.ts';
 import type { PackedDomain } from '../../engine/rules/compile/packed.ts';
 import type { BindAddress } from '../../h2/listen/listener.ts';
 import type { UsableFiles } from '../../h2/listen/usable-files.ts';
@@ -9,7 +9,6 @@ import type { SitesReport } from '../../operate/observe/site-counts.ts';
 import type { Counted } from '../../operate/observe/stats.ts';
 import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
 import type { WorkReport } from '../../operate/observe/work-state.ts';
-import type { KeptIncident } from '../../operate/status/incidents.ts';
 import type { Environment } from '../../settings/near-misses.ts';
 
 /** The addresses of a decider, and its store. */
@@ -25,7 +24,7 @@ export interface Report {
   readonly counted: Counted;
   readonly calls: readonly CallTimes[];
   /** Its circuits, by node of the store. */
-  readonly circuits: ReadonlyMap<string, BreakerState>;
+  readonly circuits: ReadonlyMap<string, CircuitState>;
   readonly figures: ReportedFigures;
   /** Its exchanges with other sites; undefined if this is the only one. */
   readonly sites: SitesReport | undefined;
@@ -123,8 +122,8 @@ export interface ControlStart {
   readonly isReplacement: boolean;
   /** Current overrides; undefined if none have been set since the service started. */
   readonly overrides: readonly StandingOverride[] | undefined;
-  /** Those of the control processes before it. */
-  readonly incidents: readonly KeptIncident[];
+  /** What optional capabilities have kept in the control processes before it, by their names. */
+  readonly kept: ReadonlyMap<string, unknown>;
   /** Its questions have this number and higher ones: replies with lower numbers are for a process before it. */
   readonly firstNumber: number;
 }
@@ -156,8 +155,8 @@ export type FromControl =
   | SpreadMessage
   | { readonly kind: 'to'; readonly id: number; readonly message: DeciderQuestion }
   | { readonly kind: 'opened'; readonly about: About }
-  /** All incidents of the last day, after each change, for the next control process. */
-  | { readonly kind: 'incidents'; readonly incidents: readonly KeptIncident[] }
+  /** What an optional capability keeps for the next control process. */
+  | { readonly kind: 'kept'; readonly part: string; readonly value: unknown }
   /** Sent every second by a process that is open. */
   | { readonly kind: 'alive' }
   /** This process cannot start. */

@@ -43,7 +43,7 @@ export type ControlSource = Pick<ControlStart, 'version' | 'env' | 'rules'>;
 export const startMessage = (
   source: ControlSource,
   number: number,
-  kept: Pick<ControlStart, 'overrides' | 'incidents'>,
+  kept: Pick<ControlStart, 'overrides' | 'kept'>,
 ): ToControl => ({
   kind: 'start',
   start: { ...source, ...kept, localToken, isReplacement: number > 0, firstNumber: number * NUMBERS_EACH },
@@ -52,6 +52,6 @@ export const startMessage = (
 /** Starts the first control process, which loads its modules and reads rules while this one loads the service. */
 export function startControl(source: ControlSource): ChildProcess {
   const control = forkControl();
-  control.send(startMessage(source, 0, { overrides: undefined, incidents: [] }), () => {}); // a failure is followed by its end
+  control.send(startMessage(source, 0, { overrides: undefined, kept: new Map() }), () => {}); // a failure is followed by its end
   return control;
 }

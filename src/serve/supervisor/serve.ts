@@ -7,7 +7,7 @@ import { createLogger, type Logger } from '../../operate/observe/log.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { spendProblem } from '../../settings/store-traits.ts';
 import { createDecider } from '../decider/decider.ts';
-import type { About, ControlStart, FromControl, Listening, ToControl } from '../link/messages.ts';
+import type { About, FromControl, Listening, ToControl } from '../link/messages.ts';
 import { KeptRules } from '../link/rules-messages.ts';
 import { CannotStart, openParts } from '../parts/start-up.ts';
 import { spawnControl } from './control-child.ts';
@@ -65,7 +65,7 @@ class Supervisor {
   readonly #log: Logger;
   readonly #kept = new KeptRules();
   #overrides: readonly StandingOverride[] | undefined;
-  #incidents: ControlStart['incidents'] = [];
+  readonly #ofParts = new Map<string, unknown>();
   #areOperatorsServed = false;
   /** The number of control processes that have been started. */
   #controls = 0;
@@ -79,8 +79,7 @@ class Supervisor {
     this.#control = spawnControl({
       log,
       early: options.control,
-      start: () =>
-        startMessage(options.source, this.#controls++, { overrides: this.#overrides, incidents: this.#incidents }),
+      start: () => startMessage(options.source, this.#controls++, { overrides: this.#overrides, kept: this.#ofParts }),
       onMessage: (message) => this.#fromControl(message),
       onStarted: (send) => {
         for (const decider of this.#deciders?.listening() ?? []) send(this.#deciderMessage(decider, true));
@@ -131,9 +130,8 @@ class Supervisor {
       case 'candidate':
         this.#kept.keep(message);
         return this.#deciders?.spread(message);
-      case 'incidents':
-        this.#incidents = message.incidents;
-        return undefined;
+      case 'kept':
+        return void this.#ofParts.set(message.part, message.value);
       case 'to':
         if (message.message.kind === 'ask' && message.message.question.kind === 'overrides')
           this.#overrides = message.message.question.overrides;

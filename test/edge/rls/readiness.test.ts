@@ -1,6 +1,5 @@
 import { ReadinessCheck } from '../../../src/edge/rls/health.ts';
 import type { BackendHealth } from '../../../src/engine/backends/backend.ts';
-import { Breakers } from '../../../src/engine/backends/breaker.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 
 const away: BackendHealth = { ready: false, reason: 'away' };
@@ -22,7 +21,6 @@ function reasonsWith(settings: Partial<ConstructorParameters<typeof ReadinessChe
       rules: () => now.rules,
       store: {
         ledger: { health: () => now.state },
-        breakers: new Breakers(() => performance.now()),
         watch: undefined,
       },
       clock: () => 0,

@@ -3,7 +3,7 @@ import { channel } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
-import type { RedisAddress } from '../../../src/engine/open/redis-address.ts';
+import type { RedisAddress } from '../../../src/engine/open/options.ts';
 import { MemcachedBackend } from '../../../src/parts/memcached/backend.ts';
 import { openServers } from '../../../src/parts/memcached/servers.ts';
 import { RedisBackend } from '../../../src/parts/redis/backend.ts';

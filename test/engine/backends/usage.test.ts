@@ -15,7 +15,7 @@ import {
 import { type Limit, limitsInFlight } from '../../../src/engine/holds/limits.ts';
 import { RedisBackend } from '../../../src/parts/redis/backend.ts';
 import { connect } from '../../../src/parts/redis/connect.ts';
-import { RedisRecords } from '../../../src/parts/redis/records.ts';
+import { redisRecords } from '../../../src/parts/redis/records.ts';
 import { RedisUsage, usageKeys } from '../../../src/parts/redis/usage.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady, ordinary } from '../../helpers/connection.ts';
@@ -358,6 +358,7 @@ test('hits of counters beyond the maximum are summed up', async () => {
     prefix,
     usage: new RedisUsage(connection, prefix),
   });
+  opened.push(backend);
   await backend.run([spendOf(prefix, 'alice', 5)], how);
   await backend.run([spendOf(prefix, 'bob', 6)], how);
   await operator.hset(key, '#log', 2 ** 30); // a full log
@@ -473,7 +474,7 @@ test('on a Cluster, usage of each domain is collected once, also if a master die
   });
   await spend(kept, ['carol']);
   const [batch] = (await source.setAside('test')).batches;
-  const tags = [...(await new RedisRecords(counting, 'w:').all('usage|tags')).keys()];
+  const tags = [...(await redisRecords(counting, 'w:').all('usage|tags')).keys()];
   const [foreign] = usageKeys(`w:${tags.find((tag) => !batch?.id.startsWith(`${tag.slice(1, -1)}_`))}`);
   await counting.set(foreign, 'x');
   const aside = await source.setAside('test');

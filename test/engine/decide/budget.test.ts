@@ -9,12 +9,12 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { MemoryUsage, type UsageSource } from '../../../src/engine/backends/usage.ts';
 import { type Answer, type Decider, decide, type RateLimitRequest } from '../../../src/engine/decide/decide.ts';
 import { requestDebits } from '../../../src/engine/decide/plan.ts';
-import { lapses } from '../../../src/engine/holds/reservation.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { formatProblem } from '../../../src/engine/rules/read/problem.ts';
 import type { LoadedRules } from '../../../src/engine/rules/reload/load.ts';
 import { RedisBackend } from '../../../src/parts/redis/backend.ts';
 import { RedisUsage } from '../../../src/parts/redis/usage.ts';
+import { lapses } from '../../../src/parts/reservations/reservation.ts';
 import { type FakeClock, fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { deciderOf } from '../../helpers/decider.ts';
@@ -406,21 +406,21 @@ const problemsOf = (loaded: LoadedRules) => (loaded.ok ? loaded.warnings : loade
 
 describe('rules with budgets', () => {
   test.each([
-    [rule('shadow_mode: false', 'unit: day, budget: 1 USD'), 'budget requires unit_cost beside rate_limit'],
-    [rule('unit_cost: 1 EUR', 'unit: day, budget: 1 USD'), 'unit_cost must be in USD, the currency of the budget'],
+    [rule('shadow_mode: false', 'unit: day, budget: 1 USD'), 'requires unit_cost beside rate_limit'],
+    [rule('unit_cost: 1 EUR', 'unit: day, budget: 1 USD'), 'must be in USD, the currency of the budget'],
     [rule('unit_cost: 1 USD per 3', 'unit: day, budget: 1 USD'), 'it has a fraction of a billionth of a USD'],
     [rule('unit_cost: 0.0000000001 USD', 'unit: day, budget: 1 USD'), 'it has a fraction of a billionth of a USD'],
     [rule('unit_cost: cheap', 'unit: day, budget: 1 USD'), 'it is no amount and currency'],
-    [daily('budget: 1 USD per 2'), "budget must be an amount such as 500.00 USD, got '1 USD per 2'"],
+    [daily('budget: 1 USD per 2'), "must be an amount such as 500.00 USD, got '1 USD per 2'"],
     [daily('budget: 9007199.254740991 USD'), 'it is more than 9007199.25474099 USD'],
-    [daily('budget: 1 USD, requests_per_unit: 1'), 'requests_per_unit and budget are mutually exclusive'],
-    [daily('budget: 1 USD, soft: 1'), 'soft and budget are mutually exclusive'],
+    [daily('budget: 1 USD, requests_per_unit: 1'), 'cannot be used with budget'],
+    [daily('budget: 1 USD, soft: 1'), 'cannot be used with budget'],
     [
       daily('budget: 110 USD, algorithm: token_bucket'),
       'must stay below 2^53 to be exact, got 9504000000000000000; take a',
     ],
     [daily('budget: 110 USD, algorithm: token_bucket'), 'a budget is counted in billionths of its currency'],
-    [daily('budget: 1 USD, algorithm: sliding_window_log'), 'budget cannot be used with sliding_window_log'],
+    [daily('budget: 1 USD, algorithm: sliding_window_log'), 'cannot be used with sliding_window_log'],
     [daily('requests_per_unit: 9007199254740990, soft: 1'), 'together must be at most 9007199254740990'],
     [daily('requests_per_unit: 105000000, algorithm: sliding_window_counter'), 'must stay below 2^53'],
     [
@@ -439,13 +439,13 @@ describe('rules with budgets', () => {
     expect(withEstimate('8 USD')).toEqual([]);
     for (const wrong of ['8.01 USD', '1 EUR', '50', '0.00 USD'])
       expect(withEstimate(wrong).join()).toContain(
-        `estimate must be p95, or an amount up to the budget of 8.00 USD, got '${wrong}'`,
+        `must be p95, or an amount up to the budget of 8.00 USD, got '${wrong}'`,
       );
   });
 
   test('a price without a budget is reported', () => {
     const problems = problemsOf(loadText(daily('requests_per_unit: 1')));
-    expect(problems.map(({ message }) => message)).toEqual(['unit_cost has no effect: this node has no budget']);
+    expect(problems.map(({ message }) => message)).toEqual(['has no effect: this node has no budget']);
   });
 
   test('a schedule may replace a budget by another, or by hits', async () => {

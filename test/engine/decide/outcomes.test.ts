@@ -113,10 +113,10 @@ test('a response is no request: it is neither refused nor counted by statistics 
 test.each([
   [
     'rate_limit: { algorithm: in_flight, requests_per_unit: 3, ttl: 30s }, count_when: 401',
-    'count_when goes with limits on rates; with reserve, put it on the node with not_counted: commit, whose hits are then the status',
+    'goes with limits on rates; with reserve, put it on the node with not_counted: commit, whose hits are then the status',
   ],
-  [`rate_limit: { ${LIMIT} }, count_when: 6xx`, "count_when must be statuses such as 401|403|5xx, got '6xx'"],
-  [`rate_limit: { ${LIMIT} }, count_when: 401|`, "count_when must be statuses such as 401|403|5xx, got '401|'"],
+  [`rate_limit: { ${LIMIT} }, count_when: 6xx`, "must be statuses such as 401|403|5xx, got '6xx'"],
+  [`rate_limit: { ${LIMIT} }, count_when: 401|`, "must be statuses such as 401|403|5xx, got '401|'"],
 ])('a rule with %s is refused', (more, message) => {
   const loaded = loadText(`domain: d\ndescriptors: [{ key: k, ${more} }]\n`);
   if (loaded.ok) throw new Error('expected a problem');

@@ -216,7 +216,7 @@ require: { keys: [customer], per: [address], limit: { unit: minute, requests_per
   expect(await Promise.all(codes)).toEqual(['OK', 'OK', 'OVER_LIMIT']);
   const refused = laid('require: [user]');
   expect(refused.ok ? [] : refused.problems.map(({ message }) => message)).toEqual([
-    'require cannot be overlaid: only the rules define which limits and counters exist',
+    'cannot be overlaid: only the rules define which limits and counters exist',
   ]);
 });
 
@@ -228,7 +228,7 @@ test('two files of a domain cannot both have require', () => {
   }));
   const checked = checkRuleFiles(files, { mergeDomains: true });
   expect(checked.ok ? [] : checked.problems.map(({ message }) => message)).toEqual([
-    'require must be given once for all files of a domain, got a second one',
+    'must be given once for all files of a domain, got a second one',
   ]);
 });
 
@@ -236,16 +236,16 @@ test.each([
   ['require: []', 'at least one text, got a list'],
   ['require: [[user], []]', 'at least one text, got a list'],
   ['require: [user*]', "required keys are literal and not empty, got 'user*'"],
-  ['require: { otherwise: allow }', 'require needs keys: a list such as [customer], got none'],
-  ['require: { keys: [a], otherwise: deny }', "otherwise must be refuse or allow, got 'deny'"],
-  ['require: { keys: [a], per: [b] }', 'per goes with limit, got no limit'],
+  ['require: { otherwise: allow }', 'needs keys: a list such as [customer], got none'],
+  ['require: { keys: [a], otherwise: deny }', "must be refuse or allow, got 'deny'"],
+  ['require: { keys: [a], per: [b] }', 'goes with limit, got no limit'],
   [
     'require: { keys: [a], otherwise: allow, limit: { unit: day, requests_per_unit: 1 } }',
-    'otherwise and limit are mutually exclusive: remove one of them',
+    'cannot be used with limit: remove one of them',
   ],
   [
     'require: { keys: [a], limit: { algorithm: in_flight, requests_per_unit: 1, ttl: 9s } }',
-    'require cannot have a limit with in_flight: nothing releases its slots',
+    'cannot have a limit with in_flight: nothing releases its slots',
   ],
   ['require: { keys: [a], limit: { unit: eon, requests_per_unit: 1 } }', "invalid rate limit unit 'eon'"],
 ])('%s is an error: %s', (line, message) => {

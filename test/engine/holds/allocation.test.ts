@@ -38,11 +38,11 @@ test('hits stay taken however long it takes, until they are given back', async (
 });
 
 test.each([
-  ['unit: day', 'unit cannot be used with allocation, which has no window'],
-  ['window: 30s', 'window cannot be used with allocation, which has no window'],
+  ['unit: day', 'cannot be used with allocation, which has no window'],
+  ['window: 30s', 'cannot be used with allocation, which has no window'],
   ['on_store_failure: local', 'local cannot be used with allocation'],
-  ['consistency: leased', 'consistency cannot be used with allocation'],
-  ['local_share: 2', 'local_share cannot be used here'],
+  ['consistency: leased', 'cannot be used with allocation'],
+  ['local_share: 2', 'cannot be used here'],
   ['schedule: [{ active: { days: mon }, unlimited: true }]', 'allocation and reserve require one counter at all times'],
 ])('a rule with %s is refused', (more, message) => {
   const loaded = loadText(rules(more));

@@ -61,7 +61,7 @@ const recorded: readonly (readonly [name: string, limit: Limit, digest: string])
   [
     'reservations that lapse into a log',
     reservationOf(slidingWindowLogOf(20, 60_000), { ttlMs: 9_000, onLapse: 'charge', onOverrun: 'clip' }),
-    'a574d4c1303f9a14',
+    '7db29116b44b0eb9',
   ],
   [
     'reservations that lapse into a window',
@@ -71,7 +71,7 @@ const recorded: readonly (readonly [name: string, limit: Limit, digest: string])
   [
     'reservations in a bucket',
     reservationOf(tokenBucketOf(20, 60_000), { ttlMs: 90_000, onLapse: 'charge' }),
-    '6335dbcd5a34e5cb',
+    '9510e4b82cea7d5e',
   ],
   ['adaptive slots', adaptiveOf(20, 60_000), '89e829ddd3b02b70'],
   ['adaptive slots that children share', adaptiveOf(20, 60_000, { path }), 'cee46f976edf8c62'],

@@ -1,10 +1,10 @@
 import '../../helpers/realm.ts';
 import { TooCostly } from '../../../src/base/request-work.ts';
-import { findRules } from '../../../src/edge/grpc/proto-services.ts';
 import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import { createDecisionLog } from '../../../src/parts/decision-log/decision-log.ts';
 import { explain } from '../../../src/parts/explain/explain.ts';
+import { findRules } from '../../../src/parts/find/methods.ts';
 import { countedRules } from '../../helpers/counted-rules.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { extrasOf } from '../../helpers/extras.ts';

@@ -31,6 +31,18 @@ test('the bucket of a limit grows with the replicas', () => {
   expect(rule?.limits[0]?.limit).toMatchObject({ requestsPerUnit: 500, burst: 500 });
 });
 
+test.each([
+  ['algorithm: in_flight, ttl: 30s', '500 in flight for up to 30 s (100 for each of 5 replicas)'],
+  ['algorithm: allocation', '500 until given back (100 for each of 5 replicas)'],
+])('a limit with { %s } shows the replicas as well', (keys, words) => {
+  const loaded = loadText(`domain: d\ndescriptors: [{ key: a, rate_limit: { ${keys}, ${REPLICAS} } }]\n`, {
+    replicas: () => 5,
+  });
+  const [rule] = loaded.ok ? [...loaded.rules.rules] : [];
+  expect(rule?.limits.map(describeLimit)).toEqual([words]);
+  expect(rule && ruleAsJson(rule).limits[0]).toMatchObject({ per_replica: 100, replicas: 5 });
+});
+
 test('a schedule that names a number has no replicas', () => {
   const loaded = load(`${REPLICAS}, schedule: [{ active: { days: mon-sun }, requests_per_unit: 7 }]`, 5);
   const [rule] = loaded.ok ? [...loaded.rules.rules] : [];
@@ -52,29 +64,23 @@ test('an overlay replaces the number of replicas by a number, and the other way 
 });
 
 test.each([
-  ['per_replica: 5', 'per_replica requires replicas: { dns: host } or { file: path }, got none'],
+  ['per_replica: 5', 'per_replica: requires replicas: { dns: host } or { file: path }, got none'],
   [
     'requests_per_unit: 5, replicas: { dns: a }',
-    'requests_per_unit and per_replica are mutually exclusive: remove one of them',
+    'requests_per_unit: cannot be used with per_replica: remove one of them',
   ],
-  ['replicas: { dns: a }', 'replicas goes with per_replica, got none'],
-  ['per_replica: 5, replicas: {}', 'replicas must have either dns, a host name, or file, a path'],
-  ['per_replica: 5, replicas: { dns: a, file: b }', 'replicas must have either dns, a host name, or file, a path'],
-  ['per_replica: 5, replicas: { dns: "a:80" }', "dns must be a host name such as checkout.shop.svc, got 'a:80'"],
-  ['per_replica: 5, replicas: { dns: a, min: 5, max: 3 }', 'max must be 5 (min) to 100000, got 3'],
-  [
-    'per_replica: 5, burst: 5, replicas: { dns: a }',
-    'burst and per_replica are mutually exclusive: remove one of them',
-  ],
+  ['replicas: { dns: a }', 'replicas: goes with per_replica, got none'],
+  ['per_replica: 5, replicas: {}', 'replicas: must have either dns, a host name, or file, a path'],
+  ['per_replica: 5, replicas: { dns: a, file: b }', 'replicas: must have either dns, a host name, or file, a path'],
+  ['per_replica: 5, replicas: { dns: "a:80" }', "dns: must be a host name such as checkout.shop.svc, got 'a:80'"],
+  ['per_replica: 5, replicas: { dns: a, min: 5, max: 3 }', 'max: must be 5 (min) to 100000, got 3'],
+  ['per_replica: 5, burst: 5, replicas: { dns: a }', 'burst: cannot be used with per_replica: remove one of them'],
   [
     'per_replica: 5, on_change: reset, replicas: { dns: a }',
-    'on_change: reset and per_replica are mutually exclusive: replicas that come and go would reset counters',
+    'on_change: reset cannot be used with per_replica: replicas that come and go would reset counters',
   ],
-  [
-    'per_replica: 5, sites: {}, replicas: { dns: a }',
-    'sites and per_replica are mutually exclusive: remove one of them',
-  ],
-  ['per_replica: 0, replicas: { dns: a }', 'per_replica must be 1 to 9007199254740 for up to 1000 replicas, got 0'],
+  ['per_replica: 5, sites: {}, replicas: { dns: a }', 'sites: cannot be used with per_replica: remove one of them'],
+  ['per_replica: 0, replicas: { dns: a }', 'per_replica: must be 1 to 9007199254740 for up to 1000 replicas, got 0'],
 ])('refuses %s', (written, message) => {
   const loaded = load(written);
   expect(loaded.ok ? [] : loaded.problems.map(formatProblem)).toContainEqual(expect.stringContaining(message));

@@ -33,15 +33,15 @@ test.each([
 
 test.each([
   ['{ body: "a {wait}" }', "body may have the placeholders {retry_after}, {limit}, {rule}, got '{wait}'"],
-  ['{ body: "{", content_type: application/json }', 'body must be JSON, as its content_type application/json says: '],
-  ['{ content_type: html }', "content_type must be a media type such as application/json, got 'html'"],
+  ['{ body: "{", content_type: application/json }', 'must be JSON, as its content_type application/json says: '],
+  ['{ content_type: html }', "must be a media type such as application/json, got 'html'"],
   ['{ content_type: text/html }', 'without a body, content_type must be of JSON'],
-  ['{ headers: { content-length: 5 } }', 'headers cannot set content-length, which proxies set'],
-  ['{ headers: { content-type: text/html } }', 'headers cannot set content-type: use content_type'],
-  ['{ headers: { x-e: 1, X-E: 2 } }', 'headers must differ in more than case, got x-e and X-E'],
-  ['{ headers: { "a b": c } }', "headers must have names such as Location, got 'a b'"],
-  ['{ headers: { a: "é" } }', 'headers must have values of at most 1024 characters of printable ASCII; that of a is'],
-  [`{ body: ${'x'.repeat(8_193)} }`, 'body must have at most 8192 characters, got 8193'],
+  ['{ headers: { content-length: 5 } }', 'cannot set content-length, which proxies set'],
+  ['{ headers: { content-type: text/html } }', 'cannot set content-type: use content_type'],
+  ['{ headers: { x-e: 1, X-E: 2 } }', 'must differ in more than case, got x-e and X-E'],
+  ['{ headers: { "a b": c } }', "must have names such as Location, got 'a b'"],
+  ['{ headers: { a: "é" } }', 'must have values of at most 1024 characters of printable ASCII; that of a is'],
+  [`{ body: ${'x'.repeat(8_193)} }`, 'must have at most 8192 characters, got 8193'],
   ['{ status: 403 }', "unknown key 'status'; expected one of body, content_type, headers"],
 ])('refuses %.60s', (written, message) => {
   const problems = read(written);
@@ -49,7 +49,7 @@ test.each([
 });
 
 test('a response goes with a limit that can refuse', () => {
-  const message = 'response goes with a limit of the same node that can refuse, got none';
+  const message = 'goes with a limit of the same node that can refuse, got none';
   expect(read('{}', 'rate_limit: { unlimited: true }')).toEqual([expect.stringContaining(message)]);
   expect(read('{}', 'descriptors: [{ key: a, rate_limit: { unit: day, requests_per_unit: 1 } }]')).toEqual([
     expect.stringContaining(message),

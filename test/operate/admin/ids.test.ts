@@ -1,6 +1,6 @@
 import '../../helpers/realm.ts';
-import { paintFor } from '../../../src/cli/commands/paint.ts';
 import { renderCounters } from '../../../src/parts/counters/render.ts';
+import { paintFor } from '../../../src/parts/lab/commands/paint.ts';
 import { type Administered, startAdministered } from '../../helpers/administered.ts';
 
 const IN_FLIGHT = `

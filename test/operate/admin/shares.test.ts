@@ -1,6 +1,5 @@
 import '../../helpers/realm.ts';
 import { randomUUID } from 'node:crypto';
-import { paintFor } from '../../../src/cli/commands/paint.ts';
 import { decodeRequest } from '../../../src/edge/wire/codec.ts';
 import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
@@ -12,6 +11,7 @@ import { changeCounters, listCounters, readCounters } from '../../../src/parts/c
 import { renderCounters } from '../../../src/parts/counters/render.ts';
 import { explain } from '../../../src/parts/explain/explain.ts';
 import { renderExplanation } from '../../../src/parts/explain/render.ts';
+import { paintFor } from '../../../src/parts/lab/commands/paint.ts';
 import { describeShare } from '../../../src/parts/lab/counters/counter-state.ts';
 import { RedisBackend } from '../../../src/parts/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';

@@ -1,11 +1,11 @@
 import '../../helpers/realm.ts';
-import { paintFor } from '../../../src/cli/commands/paint.ts';
 import { ruleAsJson } from '../../../src/edge/listing/describe.ts';
 import { type Entry, match } from '../../../src/engine/rules/match/match.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { ruleText } from '../../../src/operate/observe/rule-summary.ts';
 import { countDifferences, diffJson, diffRules } from '../../../src/parts/candidate/diff/diff.ts';
 import { diffText } from '../../../src/parts/candidate/render-diff.ts';
+import { paintFor } from '../../../src/parts/lab/commands/paint.ts';
 import fc from '../../helpers/property.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 

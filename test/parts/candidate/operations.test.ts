@@ -3,10 +3,10 @@ import { memoryRecords, type Records } from '../../../src/engine/backends/record
 import { firstProblems, type Problem } from '../../../src/engine/rules/read/problem.ts';
 import { checkRuleFiles } from '../../../src/engine/rules/reload/load.ts';
 import type { AdminOptions } from '../../../src/operate/admin/options.ts';
-import { shownProblems } from '../../../src/operate/admin/rule-text-operations.ts';
 import { CandidateBook } from '../../../src/operate/candidate/book.ts';
 import { candidateOperations } from '../../../src/parts/candidate/operations.ts';
 import { CandidateRecords } from '../../../src/parts/candidate/records.ts';
+import { shownProblems } from '../../../src/parts/candidate/rule-text-operations.ts';
 import type { Settings } from '../../../src/settings/settings.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { rulesFrom } from '../../helpers/rules.ts';

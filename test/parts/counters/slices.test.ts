@@ -7,7 +7,7 @@ import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import { match } from '../../../src/engine/rules/match/match.ts';
 import { type Level, listRules, type Node, type RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import type { AdminOptions } from '../../../src/operate/admin/options.ts';
-import { ruleTextOperations } from '../../../src/operate/admin/rule-text-operations.ts';
+import { ruleTextOperations } from '../../../src/parts/candidate/rule-text-operations.ts';
 import { listCounters } from '../../../src/parts/counters/named-counters.ts';
 import { RedisBackend } from '../../../src/parts/redis/backend.ts';
 import { TopKeys } from '../../../src/parts/top/top-keys.ts';

@@ -1,5 +1,4 @@
 import '../../helpers/realm.ts';
-import { paintFor } from '../../../src/cli/commands/paint.ts';
 import { toStatus } from '../../../src/edge/rls/service.ts';
 import { decodeRequest, encodeAnswer } from '../../../src/edge/wire/codec.ts';
 import { responseToJson } from '../../../src/edge/wire/json.ts';
@@ -11,9 +10,10 @@ import { createMemoryBackend } from '../../../src/engine/backends/memory/backend
 import { type Decider, decide } from '../../../src/engine/decide/decide.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
-import type { Explanation } from '../../../src/operate/answers/explain.ts';
 import { explain } from '../../../src/parts/explain/explain.ts';
 import { renderExplanation } from '../../../src/parts/explain/render.ts';
+import type { Explanation } from '../../../src/parts/lab/answers/explain.ts';
+import { paintFor } from '../../../src/parts/lab/commands/paint.ts';
 import { leasesWithin } from '../../../src/parts/leases/leases.ts';
 import { MemcachedBackend } from '../../../src/parts/memcached/backend.ts';
 import { openServers } from '../../../src/parts/memcached/servers.ts';

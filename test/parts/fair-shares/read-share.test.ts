@@ -25,14 +25,13 @@ function problemsOf(text: string): readonly string[] {
 test.each(
   Object.entries({
     'requests_per_unit: 10, unit: hour, share: { by: tenant }':
-      'share requires a rate per second or minute, so that children soon have their part, got a window of 3600000 ms',
+      'requires a rate per second or minute, so that children soon have their part, got a window of 3600000 ms',
     'algorithm: in_flight, requests_per_unit: 10, ttl: 2s, share: { by: tenant }':
-      'share of slots requires the id of the request: put not_counted: hold on this node or one above',
-    [`algorithm: fixed_window, ${shared}`]:
-      'share cannot be used with fixed_window, only with token_bucket or in_flight',
-    [`refill: interval, ${shared}`]: 'refill and share are mutually exclusive: remove one of them',
-    [`on_store_failure: local, ${shared}`]: 'on_store_failure and share are mutually exclusive: remove one of them',
-    [`consistency: leased, ${shared}`]: 'consistency and share are mutually exclusive: remove one of them',
+      'requires the id of the request with in_flight: put not_counted: hold on this node or one above',
+    [`algorithm: fixed_window, ${shared}`]: 'cannot be used with fixed_window, only with token_bucket or in_flight',
+    [`refill: interval, ${shared}`]: 'cannot be used with share: remove one of them',
+    [`on_store_failure: local, ${shared}`]: 'cannot be used with share: remove one of them',
+    [`consistency: leased, ${shared}`]: 'cannot be used with share: remove one of them',
   }),
 )('a shared limit cannot be { %s }', (limit, message) => {
   expect(problemsOf(rules(limit))).toEqual([message]);
@@ -45,17 +44,17 @@ test.each(
     '{ key: tenant, value: a, share: { reserve: 20%, by: team }, descriptors: [{ key: team, value: t, share: { reserve: 300 } }] }':
       'reservations add up to 300 hits per second, more than the 200 of this tenant',
     '{ key: tenant, value: a, share: { by: team }, descriptors: [{ key: team, value: t, share: { reserve: 50% } }] }':
-      'reserve requires a reserve of the tenant above, of which it is a part',
+      'requires a reserve of the tenant above, of which it is a part',
     '{ key: tenant, share: { reserve: 1% } }':
-      'reserve requires a fixed value: the number of other children is unknown; give them a weight',
+      'requires a fixed value: the number of other children is unknown; give them a weight',
     '{ key: tenant, value: a, share: { reserve: 20%, ceiling: 100 } }':
-      "ceiling must be 200 to 1000 hits per second, got '100'",
+      "must be 200 to 1000 hits per second, got '100'",
     '{ key: team, value: a, share: { weight: 2 } }': "a child of this limit has the key tenant, got 'team'",
-    '{ key: tenant, share: { weight: 2000 } }': 'weight must be 1 to 1000, got 2000',
+    '{ key: tenant, share: { weight: 2000 } }': 'must be 1 to 1000, got 2000',
     '{ key: tenant, share: { priority: high } }':
-      "priority must be critical, default, sheddable, 1 to 100 (percent), or value, got 'high'",
+      "must be critical, default, sheddable, 1 to 100 (percent), or value, got 'high'",
     '{ key: tenant, share: {}, rate_limit: { unit: second, requests_per_unit: 1 } }':
-      'share, of a child, and a limit of its own are mutually exclusive: a child has a ceiling',
+      'a child cannot have a limit of its own: it has a ceiling',
   }),
 )('a shared limit cannot have the children %s', (children, message) => {
   expect(problemsOf(rules(shared, children))).toEqual([message]);
@@ -72,16 +71,14 @@ test.each([
     '{ key: tenant, value: a, share: { reserve: 110% } }',
     'reservations add up to 11 slots, more than the 10 of the limit',
   ],
-  ['{ key: tenant, value: a, share: { ceiling: 20 } }', "ceiling must be 1 to 10 slots, got '20'"],
-  ['{ key: tenant, value: a, share: { reserve: 5% } }', 'reserve must be at least 1 of its slots'],
+  ['{ key: tenant, value: a, share: { ceiling: 20 } }', "must be 1 to 10 slots, got '20'"],
+  ['{ key: tenant, value: a, share: { reserve: 5% } }', 'must be at least 1 of its slots'],
 ] as const)('shared slots cannot have the children %s', (children, message) => {
   expect(problemsOf(slotRules(sharedSlots, children))).toEqual([message]);
 });
 
 test('slots that are shared cannot be soft', () => {
-  expect(problemsOf(slotRules(`soft: 2, ${sharedSlots}`))).toEqual([
-    'soft and share are mutually exclusive: remove one of them',
-  ]);
+  expect(problemsOf(slotRules(`soft: 2, ${sharedSlots}`))).toEqual(['cannot be used with share: remove one of them']);
 });
 
 test('children share slots, and adaptive ones by parts of the current number', async () => {
@@ -112,7 +109,7 @@ test('children share slots, and adaptive ones by parts of the current number', a
 
 test('a limit that is not shared has no children', () => {
   expect(problemsOf(rules('unit: second, requests_per_unit: 5', '{ key: tenant, share: { weight: 2 } }'))).toEqual([
-    'share requires a limit with share: { by: tenant } on the node above',
+    'requires a limit with share: { by: tenant } on the node above',
   ]);
 });
 
@@ -246,7 +243,7 @@ test('a proxy cannot apply a shared limit, which the check with RLQS says', asyn
   );
 });
 
-test('memcached cannot count shared limits', () => {
+test('cannot count shared limits', () => {
   const store = storeTraits({ store: { memcached: ['127.0.0.1:11211'] } });
   const loaded = loadText(rules(shared), { store });
   expect(loaded).toMatchObject({

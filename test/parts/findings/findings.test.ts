@@ -1,7 +1,7 @@
 import '../../helpers/realm.ts';
 import { serialize } from 'node:v8';
 import { shownBy } from '../../../src/operate/admin/shown.ts';
-import type { FindingKind } from '../../../src/operate/answers/findings.ts';
+import type { FindingKind } from '../../../src/parts/findings/answers.ts';
 import { Evidence } from '../../../src/parts/findings/evidence.ts';
 import { listedFinding } from '../../../src/parts/findings/operations.ts';
 import { Proxies } from '../../../src/parts/findings/proxies.ts';

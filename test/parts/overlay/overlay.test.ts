@@ -230,24 +230,15 @@ describe('an invalid overlay is refused, with its own file and line', () => {
   };
 
   test.each([
-    [
-      'unit: hour',
-      'unit is part of the rate, which an overlay changes only as a whole: write requests_per_unit as well',
-    ],
-    [
-      'window: 30s',
-      'window is part of the rate, which an overlay changes only as a whole: write requests_per_unit as well',
-    ],
-    ['unlimited: true', 'unlimited cannot be overlaid: only the rules define which limits and counters exist'],
-    ['replaces: [{name: a}]', 'replaces cannot be overlaid: only the rules define which limits and counters exist'],
-    ['burst: 3', 'burst cannot be used with fixed_window, only with token_bucket or leaky_bucket'],
-    [
-      'algorithm: sliding_window_buckets, buckets: 7',
-      'buckets must be 1 to 100 and divide the window of 60000 ms, got 7',
-    ],
+    ['unit: hour', 'is part of the rate, which an overlay changes only as a whole: write requests_per_unit as well'],
+    ['window: 30s', 'is part of the rate, which an overlay changes only as a whole: write requests_per_unit as well'],
+    ['unlimited: true', 'cannot be overlaid: only the rules define which limits and counters exist'],
+    ['replaces: [{name: a}]', 'cannot be overlaid: only the rules define which limits and counters exist'],
+    ['burst: 3', 'cannot be used with fixed_window, only with token_bucket or leaky_bucket'],
+    ['algorithm: sliding_window_buckets, buckets: 7', 'must be 1 to 100 and divide the window of 60000 ms, got 7'],
     ['algorithm: tokens', /^unknown algorithm 'tokens'; expected one of/],
     ['bursts: 3', /^config error, unknown key 'bursts'; did you mean 'burst'/],
-    ['on_store_failure: local, local_share: 7', /^local_share must be 1 to requests_per_unit/],
+    ['on_store_failure: local, local_share: 7', /^must be 1 to requests_per_unit/],
   ] as const)('%s', (properties, message) => {
     const [problem = '', ...others] = error(limit(properties));
     expect(others).toEqual([]);
@@ -259,16 +250,16 @@ describe('an invalid overlay is refused, with its own file and line', () => {
 
   test('when it sets a property that another file sets', () => {
     expect(error([limit('soft: 3'), limit('soft: 3')])).toEqual([
-      'b.yaml:4: descriptors[0].rate_limit.soft: soft is already overlaid at a.yaml:4: remove one of them',
+      'b.yaml:4: descriptors[0].rate_limit.soft: is already overlaid at a.yaml:4: remove one of them',
     ]);
     expect(error(['domain: demo\nspend: each\n', 'domain: demo\nspend: each\n'])).toEqual([
-      'b.yaml:2: spend: spend is already overlaid at a.yaml:2: remove one of them',
+      'b.yaml:2: spend: is already overlaid at a.yaml:2: remove one of them',
     ]);
   });
 
   test('when it sets `share_threshold`, which decides how values of a `*` are counted', () => {
     expect(error(node('share_threshold: true'))).toEqual([
-      'a.yaml:4: descriptors[0].share_threshold: share_threshold cannot be overlaid: only the rules define which limits and counters exist',
+      'a.yaml:4: descriptors[0].share_threshold: cannot be overlaid: only the rules define which limits and counters exist',
     ]);
   });
 

@@ -72,6 +72,7 @@ test('Envoy 1.40 reports the buckets that the printed matchers make from request
 domain: edge
 descriptors:
   - { key: user, value: vip*, rate_limit: { unit: second, requests_per_unit: 5 } }
+  - { key: user, value: bot-*, share_threshold: true, rate_limit: { unit: second, requests_per_unit: 5 } }
   - key: user
     rate_limit: { unit: second, requests_per_unit: 5 }
     descriptors: [{ key: tenant, rate_limit: { unit: second, requests_per_unit: 2 } }]
@@ -80,9 +81,22 @@ descriptors:
   const service = await startFakeQuotaService({});
   const envoy = await startQuotaEnvoy(rules, service.port);
   try {
-    for (const headers of [{ 'x-user': 'vip-1' }, { 'x-user': 'ann', 'x-tenant': 'acme' }, { 'x-user': 'ann' }, {}])
+    const headersOfBots = [{ 'x-user': 'bot-1' }, { 'x-user': 'bot-2' }];
+    for (const headers of [
+      ...headersOfBots,
+      { 'x-user': 'vip-1' },
+      { 'x-user': 'ann', 'x-tenant': 'acme' },
+      { 'x-user': 'ann' },
+      {},
+    ])
       await envoy.passes(headers as Record<string, string>);
-    const expected = [{ user: 'vip-1' }, { user: 'ann', tenant: 'acme' }, { user: 'ann' }, { generic_key: 'all' }];
+    const expected = [
+      { user: 'bot-*' },
+      { user: 'vip-1' },
+      { user: 'ann', tenant: 'acme' },
+      { user: 'ann' },
+      { generic_key: 'all' },
+    ];
     const found = () =>
       service.reports.flatMap(({ bucket_quota_usages }) =>
         bucket_quota_usages.map(({ bucket_id }) => bucket_id.bucket),

@@ -12,6 +12,8 @@ descriptors:
   - { key: free, rate_limit: { unlimited: true } }
   - { key: none, rate_limit: { unit: second, requests_per_unit: 0 } }
   - { key: held, rate_limit: { algorithm: in_flight, requests_per_unit: 2, ttl: 9s } }
+  - { key: path, value: "/one/*", share_threshold: true, rate_limit: { unit: minute, requests_per_unit: 6000 } }
+  - { key: path, value: "/two/*", share_threshold: true, rate_limit: { unit: minute, requests_per_unit: 6000 } }
 `;
 
 const stage = useQuotaService(RULES);
@@ -46,6 +48,34 @@ test('the shares of two proxies add up to at most the rate', async () => {
   const sum = (first?.tokens_per_fill?.value ?? 0) + (second?.tokens_per_fill?.value ?? 0);
   expect(second?.tokens_per_fill?.value).toBeGreaterThan(0);
   expect(sum).toBeLessThanOrEqual(6_000);
+});
+
+test.each([
+  ['without a name', undefined, '/one/'],
+  ['with a name', 'shared', '/two/'],
+])('buckets of a proxy %s whose values share a counter share its rate', async (_, name, folder) => {
+  const stream = open(name);
+  let sum = 0;
+  for (const file of ['a', 'b', 'c', '*']) {
+    stream.report({ path: `${folder}${file}` }, 1);
+    const given = strategyOf(await stream.next());
+    sum += given?.token_bucket?.tokens_per_fill?.value ?? 0;
+  }
+  expect(sum).toBeGreaterThan(0);
+  expect(sum).toBeLessThanOrEqual(6_000);
+});
+
+test('with SHADOW_MODE proxies allow everything', async () => {
+  const shadow = await launch({ SHADOW_MODE: 'true', RLQS_UNKNOWN: 'deny' });
+  try {
+    const stream = open('s', shadow);
+    for (const bucket of [{ user: 'ann' }, { none: 'x' }, { unknown: 'x' }]) {
+      stream.report(bucket, 1);
+      expect(strategyOf(await stream.next())?.blanket_rule).toBe('ALLOW_ALL');
+    }
+  } finally {
+    await shadow.stop();
+  }
 });
 
 test('a report that changes nothing is not answered', async () => {

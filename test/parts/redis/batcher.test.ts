@@ -1,9 +1,9 @@
 import type { Reply } from '../../../src/engine/backends/backend.ts';
-import { Breaker } from '../../../src/engine/backends/breaker.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
 import { PUNCTUAL } from '../../../src/engine/backends/lateness.ts';
 import type { BatchRequest } from '../../../src/parts/redis/batch.ts';
 import { Batcher } from '../../../src/parts/redis/batcher.ts';
+import { Breaker } from '../../../src/parts/redis/breaker.ts';
 import { fixedWindowOf, reservationOf, slidingWindowLogOf } from '../../helpers/limits.ts';
 import { operationOf } from '../../helpers/operations.ts';
 
@@ -379,4 +379,17 @@ test('requests whose replies have become known while they waited are not sent', 
   expect(sizes()).toEqual([1, 1]);
   expect(await Promise.all([...first, ...second])).toEqual([decided, decided]);
   expect(new Set(await Promise.all(waiting))).toEqual(new Set([remembered]));
+});
+
+test('a request that need not wait is sent, whatever is known of it', async () => {
+  const { calls, sizes, ask, known } = started();
+  known.add(asked.operations);
+  const first = ask(1, 1_000);
+  await turns();
+  calls[0]?.answer();
+  const second = ask(1, 1_000);
+  await turns();
+  calls[1]?.answer();
+  expect(sizes()).toEqual([1, 1]);
+  expect(await Promise.all([...first, ...second])).toEqual([decided, decided]);
 });

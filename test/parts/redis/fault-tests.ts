@@ -12,7 +12,8 @@ import { suffer } from '../../helpers/faults/suffer.ts';
 const HANGS_MS = 4_000;
 
 /** Internals that callers must not see: locations of slots, our script's name, options of the Redis client. */
-const INTERNALS = /MOVED|ASK|TRYAGAIN|CROSSSLOT|NOSCRIPT|redirection|script:|user_script|Request limit|OfflineQueue/;
+const INTERNALS =
+  /MOVED|ASK|TRYAGAIN|CROSSSLOT|NOSCRIPT|redirection|(?<!needs a )script:|user_script|Request limit|OfflineQueue/;
 
 /** One of each kind that takes a few seconds at most: lost counters, lost replies, another master, moving slots. */
 const quick = [

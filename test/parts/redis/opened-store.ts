@@ -1,7 +1,7 @@
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { Backend, RequestOperation } from '../../../src/engine/backends/backend.ts';
 import type { CounterKey } from '../../../src/engine/backends/key.ts';
-import type { RedisAddress } from '../../../src/engine/open/redis-address.ts';
+import type { RedisAddress } from '../../../src/engine/open/options.ts';
 import { RedisBackend } from '../../../src/parts/redis/backend.ts';
 import { connect } from '../../../src/parts/redis/connect.ts';
 import { ordinary } from '../../helpers/connection.ts';

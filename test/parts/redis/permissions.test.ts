@@ -6,7 +6,7 @@ import type { Operation } from '../../../src/engine/backends/backend.ts';
 import { type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
 import { RedisBackend } from '../../../src/parts/redis/backend.ts';
 import { connect, type RedisConnection } from '../../../src/parts/redis/connect.ts';
-import { RedisRecords } from '../../../src/parts/redis/records.ts';
+import { redisRecords } from '../../../src/parts/redis/records.ts';
 import { RedisUsage } from '../../../src/parts/redis/usage.ts';
 import { addressOf, ordinary } from '../../helpers/connection.ts';
 import {
@@ -145,7 +145,7 @@ test('overrides and other records need what the page lists for them', async () =
   const permissions = permissionsOf('overrides');
   const redis = await connectWith(permissions);
   await eventually(() => redis.status === 'ready');
-  const records = new RedisRecords(redis, PREFIX);
+  const records = redisRecords(redis, PREFIX);
   await records.append('audit', 'text', 10);
   await records.latest('audit', 10);
   await records.put('overrides', 'field', 'text');

@@ -74,3 +74,15 @@ test('a refusal behind an open circuit counts as a refusal', async () => {
   await answer('redis: the circuit is open: READONLY You cannot write');
   expect(probe.problem()).toBe('READONLY You cannot write');
 });
+
+test('what could not be counted is not reported any longer than scripts are missing', async () => {
+  const { probe, redis, asked, answer } = probed();
+  redis.emit('ready');
+  await answer();
+  probe.lacks('usage needs a script'); // of a call that began before scripts ran again
+  expect(probe.problem()).toBe('usage needs a script');
+  jest.advanceTimersByTime(RETRY_MS);
+  expect(asked()).toBe(2);
+  await answer();
+  expect(probe.problem()).toBeUndefined();
+});

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import type { ClientTls } from '../../../src/engine/backends/tls.ts';
-import { parseAddress } from '../../../src/engine/open/redis-address.ts';
+import { parseAddress } from '../../../src/settings/redis-address.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { addressOf } from '../../helpers/connection.ts';
 import { freePort } from '../../helpers/process.ts';

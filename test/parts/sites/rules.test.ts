@@ -38,30 +38,27 @@ test('rules are described as written, not by the part of the site', () => {
 });
 
 test.each([
-  ['sites: { mode: eventual }', "mode must be escrow or optimistic, got 'eventual'"],
+  ['sites: { mode: eventual }', "must be escrow or optimistic, got 'eventual'"],
   ['sites: { mode: optimistic }', 'optimistic requires a max_error above 0% and up to 50%, such as 5%, got nothing'],
   [
     'sites: { mode: optimistic, max_error: 90% }',
     "mode: optimistic requires a max_error above 0% and up to 50%, such as 5%, got '90%'",
   ],
-  ['sites: { max_error: 5% }', 'max_error goes with mode: optimistic, not with escrow'],
-  ['soft: 5, sites: {}', 'soft and sites are mutually exclusive: remove one of them'],
-  ['on_store_failure: local, sites: {}', 'on_store_failure and sites are mutually exclusive: remove one of them'],
+  ['sites: { max_error: 5% }', 'goes with mode: optimistic, not with escrow'],
+  ['soft: 5, sites: {}', 'cannot be used with sites: remove one of them'],
+  ['on_store_failure: local, sites: {}', 'cannot be used with sites: remove one of them'],
   [
     'alignment: first_hit, sites: {}',
-    'sites requires fixed_window with alignment: epoch, or token_bucket with refill: continuous, whose hits can move between sites',
+    'requires fixed_window with alignment: epoch, or token_bucket with refill: continuous, whose hits can move between sites',
   ],
   ...['2026-11-27T00:00:30', '2026-11-27T00:00'].map((anchor) => [
     `alignment: { anchor: ${anchor} }, sites: {}`,
-    'sites requires fixed_window with alignment: epoch, or token_bucket with refill: continuous, whose hits can move between sites',
+    'requires fixed_window with alignment: epoch, or token_bucket with refill: continuous, whose hits can move between sites',
   ]),
-  [
-    'algorithm: token_bucket, burst: 2, sites: {}',
-    'sites requires a burst of at least one token for each of 3 sites, got 2',
-  ],
+  ['algorithm: token_bucket, burst: 2, sites: {}', 'requires a burst of at least one token for each of 3 sites, got 2'],
   [
     'algorithm: sliding_window_log, sites: {}',
-    'sites cannot be used with sliding_window_log, only with fixed_window or token_bucket',
+    'cannot be used with sliding_window_log, only with fixed_window or token_bucket',
   ],
 ])('%s is refused', (keys, message) => {
   expect(limitOf(`unit: minute, requests_per_unit: 100, ${keys}`)).toEqual([message]);
@@ -69,7 +66,7 @@ test.each([
 
 test('windows of less than a second cannot be shared', () => {
   expect(limitOf('window: 500ms, requests_per_unit: 100, sites: {}')).toEqual([
-    'sites requires a window of at least 1s, got 500 ms',
+    'requires a window of at least 1s, got 500 ms',
   ]);
 });
 
@@ -79,6 +76,6 @@ test('a service without SITE refuses rules with sites', () => {
   const loaded = loadText(text, { store });
   expect(loaded).toMatchObject({
     ok: false,
-    problems: [{ line: 2, message: 'sites requires SITE and SITE_PEERS, which name the sites that share the limit' }],
+    problems: [{ line: 2, message: 'requires SITE and SITE_PEERS, which name the sites that share the limit' }],
   });
 });

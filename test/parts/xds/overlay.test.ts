@@ -181,7 +181,7 @@ test('an invalid overlay changes nothing, and pushes are loaded with the previou
   overlay(...overRoute('burst: 2'));
   await until('it was reported', () => loads.length > 1);
   const problem = expect.stringMatching(
-    /^overlay\.yaml:5: descriptors\[0\]\.descriptors\[0\]\.rate_limit\.burst: burst cannot be used with fixed_window/,
+    /^overlay\.yaml:5: descriptors\[0\]\.descriptors\[0\]\.rate_limit\.burst: cannot be used with fixed_window/,
   );
   expect(loads).toEqual([1, [problem]]);
   push('v2', perUser(6));

@@ -356,15 +356,20 @@ describe('slots', () => {
 
 describe('reservations', () => {
   /** Ten hits at once, and one per second; reservations have a ttl of a second. */
-  const tokens: ChaosRule = { ...fixed, algorithm: 'reserve', limit: 1, windowMs: 1_000, burst: 10, ttlMs: 1_000 };
+  const kept: ChaosRule = { ...fixed, algorithm: 'reserve', limit: 1, windowMs: 1_000, burst: 10, ttlMs: 1_000 };
+  const tokens: ChaosRule = { ...kept, isFreed: true };
   const reserved = (id: string, atMs: number, hits: number): CallRecord => call(atMs, { id, hits });
   const committed = (id: string, atMs: number, hits: number, changes: Partial<CallRecord> = {}): CallRecord =>
     call(atMs, { id, hits, isCommit: true, ...changes });
   const refused = (atMs: number, hits: number): CallRecord =>
     call(atMs, { id: 'refused', hits, outcome: 'OVER_LIMIT' });
   /** Without the refusal that other logs have. */
-  const foundOf = (made: readonly CallRecord[], faults: readonly FaultRecord[] = []): Invariant[] => {
-    const log = logOf(tokens, []);
+  const foundOf = (
+    made: readonly CallRecord[],
+    faults: readonly FaultRecord[] = [],
+    rule: ChaosRule = tokens,
+  ): Invariant[] => {
+    const log = logOf(rule, []);
     const reached = [reserved('x', -60_000, 10), refused(-59_900, 1)];
     return check({ ...log, calls: [...reached, ...made], faults }).map(({ invariant }) => invariant);
   };
@@ -394,6 +399,29 @@ describe('reservations', () => {
     expect(foundOf(...log)).toEqual([]);
   });
 
+  test.each<[string, CallRecord[], FaultRecord[]?]>([
+    ['what drains from a lapsed reservation', [reserved('a', 0, 10), reserved('b', 4_200, 3)]],
+    ['what a late commit leaves', [reserved('a', 0, 10), committed('a', 1_500, 4), reserved('b', 1_600, 6)]],
+    ['a refusal after a reservation has lapsed', [reserved('a', 0, 10), refused(1_900, 5)]],
+    [
+      'a refusal after a commit that is too late to correct all',
+      [reserved('a', 0, 10), committed('a', 1_500, 0), refused(1_600, 5)],
+    ],
+    [
+      'a refusal by a replica that does not have a commit of before the lapse',
+      [reserved('a', 0, 10), committed('a', 900, 0), refused(2_200, 5)],
+      [loss(1_550, 1_600)],
+    ],
+    [
+      'another ten after a loss before the first lapsed',
+      [reserved('a', 0, 10), reserved('b', 2_500, 10)],
+      [loss(100, 150)],
+    ],
+  ])('may be if they stay charged: %s', (_, made, ...more) => {
+    const [faults = []] = more;
+    expect(foundOf(made, faults, kept)).toEqual([]);
+  });
+
   const ONCE = 'charged once, and free after the ttl';
   test.each<[string, Invariant, CallRecord[], FaultRecord[]?]>([
     ['more than the limit on hold', 'within its limit', [reserved('a', 0, 6), reserved('b', 100, 5)]],
@@ -420,5 +448,18 @@ describe('reservations', () => {
     ],
   ])('may not be: %s', (_, invariant, ...log) => {
     expect(new Set(foundOf(...log))).toEqual(new Set([invariant]));
+  });
+
+  test.each<[string, Invariant, CallRecord[]]>([
+    ['more than a lapsed reservation leaves', 'within its limit', [reserved('a', 0, 10), reserved('b', 1_900, 3)]],
+    [
+      'more than a lapsed and an open reservation leave',
+      'within its limit',
+      [reserved('a', 0, 6), reserved('b', 1_100, 3), reserved('c', 1_900, 3)],
+    ],
+    ['a refusal after a lapsed reservation has drained', ONCE, [reserved('a', 0, 10), refused(9_100, 5)]],
+    ['a refusal after a commit in time', ONCE, [reserved('a', 0, 10), committed('a', 900, 4), refused(1_600, 5)]],
+  ])('may not be if they stay charged: %s', (_, invariant, made) => {
+    expect(new Set(foundOf(made, [], kept))).toEqual(new Set([invariant]));
   });
 });

@@ -1,4 +1,3 @@
-import { Breakers } from '../../../src/engine/backends/breaker.ts';
 import { readFigures } from '../../../src/operate/observe/figures.ts';
 import { createStatistics } from '../../../src/operate/observe/stats.ts';
 import type { ReportedFigures } from '../../../src/operate/observe/table.ts';
@@ -12,11 +11,8 @@ const OK = 0;
 const UNAVAILABLE = 14;
 
 /** The state of a worker with these figures. */
-const keeping = (
-  figures: Partial<ReportedFigures> = {},
-  breakers: DeciderState['store']['breakers'] = new Breakers(() => performance.now()),
-): DeciderState => ({
-  store: { breakers },
+const keeping = (figures: Partial<ReportedFigures> = {}, store: DeciderState['store'] = {}): DeciderState => ({
+  store,
   readiness: { state: () => ({ ready: true, reasons: [] }) },
   figures: () => ({ ...readFigures(), ...figures }),
   sites: () => undefined,
@@ -143,7 +139,7 @@ test('open circuits, leased hits and undecided calls are added up, without the c
     const reporter = createReporter(0.8);
     reporter.missed('late');
     const states = new Map([['a:6379', 'open'] as const, ['b:6379', worker === 1 ? 'half_open' : 'closed'] as const]);
-    const kept = keeping({ leased }, { states: () => states });
+    const kept = keeping({ leased }, { circuits: () => states });
     whole.add(worker, structuredClone(reporter.take('last', kept)), () => {});
   }
   expect(statistics.undecided.late).toBe(2);

@@ -1,4 +1,5 @@
 import type { Block } from '../read/block.ts';
+import { reserving, timed } from '../read/format.ts';
 
 type LimitValues = Block<'rate_limit'>['values'];
 
@@ -7,16 +8,14 @@ type LimitValues = Block<'rate_limit'>['values'];
  * limit, or answer without it.
  */
 export function findExcluded(values: LimitValues): keyof LimitValues | undefined {
-  const isAllowed = {
+  const isAllowed: Partial<Record<keyof LimitValues, boolean>> = {
     soft: (values.soft ?? 0) === 0,
     charge: (values.charge ?? 'accepted') === 'accepted',
     consistency: (values.consistency ?? 'strict') === 'strict',
     max_delay: values.max_delay === undefined,
-    reserve: values.reserve === undefined,
-    active: values.active === undefined,
-    schedule: values.schedule === undefined,
+    ...Object.fromEntries([...reserving, ...timed].map((key) => [key, values[key] === undefined])),
     on_change: (values.on_change ?? 'keep') === 'keep',
     on_store_failure: values.on_store_failure !== 'local',
   };
-  return (Object.keys(isAllowed) as (keyof typeof isAllowed)[]).find((key) => !isAllowed[key]);
+  return (Object.keys(isAllowed) as (keyof LimitValues)[]).find((key) => !isAllowed[key]);
 }

@@ -3,7 +3,7 @@ import type { Spend } from '../../algorithms/limit.ts';
 import type { SiteSplit } from '../../holds/claim.ts';
 import { findNamedRow, namedAlgorithms } from '../../holds/limits.ts';
 import type { Block } from '../read/block.ts';
-import { blocking, dividing, format } from '../read/format.ts';
+import { blocking, dividing, format, reserving, timed } from '../read/format.ts';
 import { listLimits, mapLimits } from '../read/node-source.ts';
 import type { Problems } from '../read/problem.ts';
 
@@ -70,7 +70,7 @@ function checkNodes(
   const { spend } = store;
   for (const node of nodes) {
     for (const limit of listLimits(node)) {
-      const { consistency, charge, reserve, share, schedule = [] } = limit.values;
+      const { consistency, charge, share } = limit.values;
       const report = (key: keyof typeof limit.values, message: string): void =>
         problems.error(limit.place(key), message);
       if (consistency === 'leased' && !store.leases)
@@ -85,18 +85,24 @@ function checkNodes(
       for (const key of dividing)
         if (limit.values[key] && !store.split)
           report(key, `${key} requires SITE and SITE_PEERS, which name the sites that share the limit`);
-      if (reserve && !store.keepsEntries) report('reserve', `reservations cannot be kept in ${store.name}; use Redis`);
+      for (const key of reserving)
+        if (limit.values[key] && !store.keepsEntries)
+          report(key, `reservations cannot be kept in ${store.name}; use Redis`);
       if (share && !store.keepsEntries) report('share', `shared limits cannot be counted in ${store.name}; use Redis`);
-      for (const key of [...dividing, ...blocking, 'reserve', 'share'] as const)
+      for (const key of [...dividing, ...blocking, ...reserving, 'share'] as const)
         if (limit.values[key]) checkScripts(limit.place(key), key, store, problems);
-      for (const one of [limit, ...schedule]) checkAlgorithm(one, store, problems);
+      for (const one of [limit, ...replacements(limit)]) checkAlgorithm(one, store, problems);
     }
     checkNodes(node.values.descriptors ?? [], store, problems);
   }
 }
 
+/** The limits that replace one at certain times. */
+const replacements = ({ values }: Block<'rate_limit'>): readonly Block<'rate_limit'>[] =>
+  timed.flatMap((key) => (Array.isArray(values[key]) ? (values[key] as readonly Block<'rate_limit'>[]) : [])); // with keys of limits
+
 function checkAlgorithm(
-  { values, place }: Block<'rate_limit'> | Block<'scheduled'>,
+  { values, place }: Block<'rate_limit'>,
   store: Pick<StoreTraits, 'name' | 'keepsEntries' | 'limitation'>,
   problems: Problems,
 ): void {
@@ -130,6 +136,6 @@ function isLeasable(values: Block<'rate_limit'>['values']): boolean {
   const { algorithm = DEFAULT_ALGORITHM, consistency, unlimited, soft = 0, charge = 'accepted' } = values;
   const leased: readonly string[] = format.rate_limit.consistency.goesWith;
   if (consistency !== undefined || unlimited || !leased.includes(algorithm)) return false;
-  const others = [...dividing, ...blocking, 'max_delay', 'reserve', 'share'] as const;
+  const others = [...dividing, ...blocking, ...reserving, 'max_delay', 'share'] as const;
   return soft === 0 && charge === 'accepted' && others.every((key) => values[key] === undefined);
 }

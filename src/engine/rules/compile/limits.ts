@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { nearest } from '../../../base/nearest.ts';
-import { limitReaders } from '../../../parts/limit-readers.ts';
+import { limitReaders, outerReaders } from '../../../parts/limit-readers.ts';
+import { besideRedis } from '../../../parts/stores.ts';
 import { DEFAULT_ALGORITHM } from '../../algorithms/index.ts';
 import {
   type AlgorithmValues,
@@ -14,8 +15,8 @@ import {
   type Unit,
   unitMs,
 } from '../../algorithms/limit.ts';
-import { parseAmount, showMoney } from '../../algorithms/money.ts';
-import type { SiteSplit } from '../../holds/claim.ts';
+import { parseAmount } from '../../algorithms/money.ts';
+import { isTtl, type SiteSplit } from '../../holds/claim.ts';
 import {
   algorithmFor,
   canBlock,
@@ -25,10 +26,8 @@ import {
   isShared,
   type Limit,
   type NamedAlgorithm,
-  nominalCapacity,
   unitOfNamed,
 } from '../../holds/limits.ts';
-import { lapses, overruns, type ReservationLimit } from '../../holds/reservation.ts';
 import type { RuleLimit } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
 import { dividing, type Field, format, referenceKeys } from '../read/format.ts';
@@ -132,24 +131,28 @@ function readLimit(
   const plain = rate && readNumbers(algorithm, { ...rate, soft, windowMs: window.windowMs }, source);
   if (!rate || !plain) return undefined;
   let [limit, isWrong] = [plain, false];
-  for (const readKey of Object.values(limitReaders)) {
-    const read = readKey(block, { limit, hasId, split }, problems);
-    isWrong ||= !read;
-    limit = read ?? limit;
-  }
-  const reserved = readReserve(block, { inner: policy ? countedBy(limit, policy) : limit, hasId }, problems);
-  if (!reserved || isWrong) return undefined;
-  if (values.share && !isShared(reserved)) report('share', NO_SHARES);
+  const change = (readers: typeof limitReaders): void => {
+    for (const readKey of Object.values(readers)) {
+      const read = readKey(block, { limit, hasId, split }, problems);
+      isWrong ||= !read;
+      limit = read ?? limit;
+    }
+  };
+  change(limitReaders);
+  if (policy) limit = countedBy(limit, policy);
+  change(outerReaders);
+  if (isWrong) return undefined;
+  if (values.share && !isShared(limit)) report('share', NO_SHARES);
   const most = Math.max(rate.requestsPerUnit, soft);
-  if (most > MAX_UINT32 && !isRateLimit(reserved) && !isReservation(reserved) && !canBlock(reserved))
+  if (most > MAX_UINT32 && !isRateLimit(limit) && !isReservation(limit) && !canBlock(limit))
     report(
       'requests_per_unit',
       `${algorithm}${values.share ? ' with share' : ''} counts at most ${MAX_UINT32} hits, got ${most}`,
     );
   for (const key of ['on_overload', 'local_share'] as const)
-    if (values[key] !== undefined && !isRateLimit(reserved))
+    if (values[key] !== undefined && !isRateLimit(limit))
       report(key, `${key} cannot be used here, since no process can count a part of the limit by itself`);
-  return reserved;
+  return limit;
 }
 
 /** The keys from which the hits that pass in a window are known. */
@@ -174,7 +177,7 @@ function readRate(
     return report('soft', `requests_per_unit and soft together must be at most ${MAX_LIMIT} to be exact`);
   if (budget === undefined) return { requestsPerUnit };
   const other = besideBudget.find((key) => values[key] !== undefined);
-  if (other) return report(other, `${other} and budget are mutually exclusive: remove one of them`);
+  if (other) return report(other, `${other} cannot be used with budget: remove one of them`);
   const money = parseAmount(budget);
   if (typeof money === 'string')
     return report('budget', `budget must be an amount such as 500.00 USD, got '${budget}': ${money}`);
@@ -224,7 +227,7 @@ function readTtl(block: LimitBlock, algorithm: NamedAlgorithm, report: LimitProb
 }
 
 function readLength(written: string, values: LimitBlock['values'], report: LimitProblem): WindowLength | undefined {
-  if (values.unit !== undefined) return report('window', 'window and unit are mutually exclusive: remove one of them');
+  if (values.unit !== undefined) return report('window', 'window cannot be used with unit: remove one of them');
   if (values.unit_multiplier !== undefined)
     return report('unit_multiplier', 'unit_multiplier goes with unit, not with window');
   const windowMs = durationMs(written);
@@ -256,12 +259,14 @@ function readPolicy(
     );
   const consistency = read('consistency', fields.consistency.choices);
   const isLeased = consistency === 'leased';
-  if (isLeased && soft > 0) report('soft', 'soft and consistency: leased are mutually exclusive: remove one of them');
+  if (isLeased && !besideRedis.leases)
+    report('consistency', 'consistency: leased requires the part leases, which was left out of this build');
+  if (isLeased && soft > 0) report('soft', 'soft cannot be used with consistency: leased: remove one of them');
   if (isLeased && maxDelay !== undefined)
-    report('max_delay', 'max_delay and consistency: leased are mutually exclusive: remove one of them');
+    report('max_delay', 'max_delay cannot be used with consistency: leased: remove one of them');
   const charge = read('charge', fields.charge.choices);
   if (isLeased && charge === 'always')
-    report('charge', 'charge: always and consistency: leased are mutually exclusive: remove one of them');
+    report('charge', 'charge: always cannot be used with consistency: leased: remove one of them');
   const onChange = read('on_change', fields.on_change.choices);
   const notify = values.notify && readNotify(values.notify, report);
   if (!onStoreFailure || !onOverload || !consistency || !charge || !onChange) return undefined;
@@ -378,80 +383,3 @@ function readCalendar(
     `alignment: calendar goes with one unit: ${units}; got ${unitMultiplier} × ${unit.toLowerCase()}`,
   );
 }
-
-/** The limit, with its hits reserved first if the rule says so. */
-function readReserve(
-  { values, place }: Block<'rate_limit'>,
-  { inner, hasId }: { readonly inner: Limit; readonly hasId: boolean },
-  problems: Problems,
-): Limit | undefined {
-  const { reserve } = values;
-  if (!reserve || !isRateLimit(inner)) return inner; // it goes with no others
-  if (reserve.invalid.size > 0) return undefined; // reported already
-  const report = (key: 'ttl' | 'on_overrun' | 'on_lapse' | 'estimate', message: string): undefined =>
-    problems.error(reserve.place(key), message);
-  const other = (['charge', 'consistency', 'max_delay'] as const).find(
-    (key) => !allowedBeside[key].includes(values[key]),
-  );
-  if (other) return problems.error(place(other), `${other} and reserve are mutually exclusive: remove one of them`);
-  if (values.on_store_failure === 'local')
-    return problems.error(
-      place('on_store_failure'),
-      'on_store_failure: local cannot be used with reserve: another process may get the commit; use error, allow or deny',
-    );
-  if (!hasId)
-    return problems.error(
-      place('reserve'),
-      'reserve requires the id of the request: put not_counted: hold on this node or one above',
-    );
-  const { ttl = '', on_overrun: written = overruns[0], on_lapse: lapse = lapses[0], estimate } = reserve.values;
-  const ttlMs = durationMs(ttl);
-  if (!isTtl(ttlMs)) return report('ttl', `ttl must be a time such as 60s or 5m, from 100ms to 1d, got '${ttl}'`);
-  const onOverrun = overruns.find((one) => one === written);
-  if (!onOverrun) return report('on_overrun', `on_overrun must be ${overruns.join(' or ')}, got '${written}'`);
-  const onLapse = lapses.find((one) => one === lapse);
-  if (!onLapse) return report('on_lapse', `on_lapse must be ${lapses.join(' or ')}, got '${lapse}'`);
-  const most = nominalCapacity(inner) + inner.soft;
-  const reserved = estimate === undefined || estimate === 'p95' ? estimate : readEstimate(estimate, inner);
-  if (typeof reserved === 'number' && !(Number.isInteger(reserved) && reserved >= 1 && reserved <= most))
-    return report(
-      'estimate',
-      inner.currency === undefined
-        ? `estimate must be p95, or 1 to the ${most} hits that fit into the limit, got '${estimate}'`
-        : `estimate must be p95, or an amount up to the budget of ${showMoney(most, inner.currency)}, got '${estimate}'`,
-    );
-  const { requestsPerUnit, soft, windowMs, currency } = inner;
-  return {
-    currency,
-    algorithm: 'reservation',
-    counter: `${inner.counter}+reserve`,
-    requestsPerUnit,
-    soft,
-    windowMs,
-    inner,
-    ttlMs,
-    onOverrun,
-    onLapse,
-    estimate: reserved,
-  } satisfies ReservationLimit;
-}
-
-/** Hits, or billionths of the budget's currency; not a number if they are in another unit. */
-function readEstimate(written: string, { currency }: Limit): number {
-  if (currency === undefined) return Number(written);
-  const money = parseAmount(written);
-  return typeof money !== 'string' && money.currency === currency ? money.billionths : Number.NaN;
-}
-
-/** Values of these keys that `reserve` allows beside it. */
-const allowedBeside: Readonly<Record<'charge' | 'consistency' | 'max_delay', readonly (string | undefined)[]>> = {
-  charge: [undefined, 'accepted'],
-  consistency: [undefined, 'strict'],
-  max_delay: [undefined],
-};
-
-/** Bounds of the time that a slot may be held, or hits be reserved. */
-const MIN_TTL_MS = 100;
-const MAX_TTL_MS = unitMs.DAY;
-
-const isTtl = (ms: number | undefined): ms is number => ms !== undefined && ms >= MIN_TTL_MS && ms <= MAX_TTL_MS;

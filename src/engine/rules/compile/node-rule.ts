@@ -5,7 +5,7 @@ import { isReservation } from '../../holds/limits.ts';
 import { isFixed } from '../match/matchers.ts';
 import type { IdEntry, Naming, Node, Rule, RuleLimit, UnitCost } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
-import { format, idKinds, notCounted } from '../read/format.ts';
+import { format, idKinds, notCounted, reserving } from '../read/format.ts';
 import {
   compositeName,
   listLimits,
@@ -91,7 +91,7 @@ export function childContext(block: Block<'node'>, above: Above): Above {
     orderedUpTo: above.orderedUpTo ?? ((block.values as NodeHead).anyOrder ? at : undefined),
     pools: sharedValue === undefined ? above.pools : [...above.pools, { at, value: sharedValue }],
     node: undefined,
-    reserves: listLimits(block).some(({ values }) => values.reserve !== undefined),
+    reserves: listLimits(block).some(({ values }) => reserving.some((key) => values[key] !== undefined)),
     shares: sharedKey(block.values) !== undefined,
   };
 }
@@ -166,7 +166,7 @@ function readIds({ values, place }: Block<'node'>, above: Above): readonly IdEnt
     return report(
       `not_counted: ${as} requires a node without a fixed value, since each request has its own id, got '${value}'`,
     );
-  if (shares) return report(`not_counted: ${as} and share_threshold are mutually exclusive: remove one of them`);
+  if (shares) return report(`not_counted: ${as} cannot be used with share_threshold: remove one of them`);
   if (above.ids.some((one) => one.as === as)) return report(`not_counted: ${as} is already set on a node above`);
   const ids = [...above.ids, { at: above.levels.length, key, as }];
   above.idsOfDomain.set(ids.map((one) => `${one.at} ${one.key}`).join('\n'), ids);
@@ -186,17 +186,17 @@ function buildCommit(block: Block<'node'>, { node, levels, reserves, problems }:
       'not_counted: commit uses the limits of the node above: remove the limits and descriptors of this node',
     );
   if (!isFixed(key)) return report(`not_counted: commit requires a key without '*', got '${key}'`);
-  const reserving = (rule?.limits ?? []).filter(({ limit }) => isReservation(limit));
-  if (rule && reserving.length > 0) {
+  const reserved = (rule?.limits ?? []).filter(({ limit }) => isReservation(limit));
+  if (rule && reserved.length > 0) {
     const { schedule: whole, ...always } = rule;
-    const schedule = whole?.map((one) => reserving.find((other) => other === one));
-    const own = readUnitCost(block, reserving, problems);
-    const countWhen = readStatuses(block, reserving, problems);
+    const schedule = whole?.map((one) => reserved.find((other) => other === one));
+    const own = readUnitCost(block, reserved, problems);
+    const countWhen = readStatuses(block, reserved, problems);
     return {
       ...always,
       ...(countWhen && { countWhen }),
       ...(own && { unitCost: { ...own, isPart: true } }),
-      limits: reserving,
+      limits: reserved,
       ...(schedule && { schedule }),
       replaces: [],
       commitAt: levels.length,
@@ -223,7 +223,7 @@ function buildRule(block: Block<'node'>, here: Above): Rule | undefined {
   } = block.values;
   const { split, problems } = here;
   if (only && several) {
-    problems.error(block.place('rate_limits'), 'rate_limit and rate_limits are mutually exclusive: remove one of them');
+    problems.error(block.place('rate_limits'), 'rate_limits cannot be used with rate_limit: remove one of them');
   }
   const { minimum, maximum } = format.node.rate_limits;
   if (several && (several.length < minimum || several.length > maximum)) {

@@ -35,11 +35,11 @@ function multiplyLimit(limit: Block<'rate_limit'>, count: CountReplicas, problem
   };
   const excluded = ['requests_per_unit', 'budget', 'burst', 'soft', ...dividing] as const;
   const other = excluded.find((key) => values[key] !== undefined);
-  if (other) return report(other, `${other} and per_replica are mutually exclusive: remove one of them`);
+  if (other) return report(other, `${other} cannot be used with per_replica: remove one of them`);
   if (values.on_change === 'reset')
     return report(
       'on_change',
-      'on_change: reset and per_replica are mutually exclusive: replicas that come and go would reset counters',
+      'on_change: reset cannot be used with per_replica: replicas that come and go would reset counters',
     );
   if (each === undefined) return report('replicas', 'replicas goes with per_replica, got none');
   if (!replicas)

@@ -209,11 +209,10 @@ function checkHead(block: Block<'node'>, { level, places }: Siblings, { path, or
 function checkAddresses({ values, place }: Block<'node'>, problems: Problems): void {
   const { key = '', value = '', addresses, not_counted: notCounted } = values;
   if (!addresses) return;
-  if (value !== '')
-    problems.error(place('addresses'), 'value and addresses are mutually exclusive: remove one of them');
-  if (!isFixed(key)) problems.error(place('addresses'), `addresses require a key without '*', got '${key}'`);
+  if (value !== '') problems.error(place('addresses'), 'addresses cannot be used with value: remove one of them');
+  if (!isFixed(key)) problems.error(place('addresses'), `addresses requires a key without '*', got '${key}'`);
   if (notCounted !== undefined)
-    problems.error(place('addresses'), 'not_counted and addresses are mutually exclusive: remove one of them');
+    problems.error(place('addresses'), 'addresses cannot be used with not_counted: remove one of them');
 }
 
 function checkRule(block: Block<'node'>, rule: Rule | undefined, problems: Problems): void {

@@ -16,5 +16,6 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
     ? ` (${replicas.each} for each of ${replicas.count} replica${replicas.count === 1 ? '' : 's'})`
     : '';
   const rate = `${showCount(limit, requestsPerUnit)} per ${window}${by}${parts}`;
-  return `${algorithmFor(limit).words?.(limit, rate) ?? rate}${isShared(limit) ? ', shared' : ''}`;
+  const words = algorithmFor(limit).words?.(limit, rate) ?? rate;
+  return `${words}${words.includes(parts) ? '' : parts}${isShared(limit) ? ', shared' : ''}`;
 }

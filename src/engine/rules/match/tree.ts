@@ -7,7 +7,6 @@ import type { IdKind } from '../read/format.ts';
 import type { Requirement } from '../read/node-source.ts';
 import type { MayBeOverlaid } from '../read/overlaid.ts';
 import type { Place } from '../read/problem.ts';
-import type { ActiveTimes } from '../time/active-times.ts';
 import type { Matcher } from './matcher.ts';
 import type { RequiredKeys } from './required-keys.ts';
 
@@ -151,6 +150,25 @@ interface LimitTimes {
   /** The index of the node's limit that this is, or that it replaces. */
   readonly of: number;
   readonly active: ActiveTimes;
+}
+
+/** When a limit applies. */
+export interface ActiveTimes {
+  /** As written in the rule: `from: 2026-11-27T00:00, until: 2026-12-01T00:00, timezone: Europe/Berlin`. */
+  readonly text: string;
+  isActive(nowMs: number): boolean;
+  /** Next time that `isActive` changes, in milliseconds since the epoch; infinity if it never does. */
+  changesAtMs(nowMs: number): number;
+}
+
+/** One limit over time: the first of these that is active applies; if none is, there is no limit. */
+export type LimitOverTime = readonly LimitAtTimes[];
+
+export interface LimitAtTimes {
+  /** When it applies. Default: always. */
+  readonly active?: ActiveTimes;
+  /** The limit; undefined if these times are unlimited. */
+  readonly limit: RuleLimit | undefined;
 }
 
 /** A limit of a schedule, or the absence of one at these times. */

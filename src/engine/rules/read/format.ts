@@ -1,15 +1,9 @@
-import { otherBlocks, otherKeys } from '../../../parts/rule-keys.ts';
-import { refills } from '../../algorithms/bucket.ts';
-import { alignments } from '../../algorithms/fixed-window.ts';
+import { otherBlocks, otherKeys, timeKeys } from '../../../parts/rule-keys.ts';
 import { algorithms, rateNames } from '../../algorithms/index.ts';
-import { DURATION, MAX_LIMIT, spends, storeFailurePolicies, unitMs } from '../../algorithms/limit.ts';
-import { MONEY, UNIT_COST } from '../../algorithms/money.ts';
-import { parts } from '../../algorithms/sliding-window-buckets.ts';
-import { roundings } from '../../algorithms/sliding-window-counter.ts';
-import { algorithmsWith, canOwe, type NamedAlgorithm, namedAlgorithms } from '../../holds/limits.ts';
-import { lapses, overruns } from '../../holds/reservation.ts';
-
-const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
+import { spends, storeFailurePolicies } from '../../algorithms/limit.ts';
+import { UNIT_COST } from '../../algorithms/money.ts';
+import { algorithmsWith, canOwe, type NamedAlgorithm } from '../../holds/limits.ts';
+import { DATE_TIME, limitKeys } from './limit-keys.ts';
 
 /** What the value of an entry may say about the request alone. */
 export const idKinds = ['hold', 'trace', 'priority'] as const;
@@ -21,14 +15,8 @@ export const notCounted = [...idKinds, 'commit'] as const;
 /** A number, or a percentage. */
 const PART = '^([0-9]+|[0-9]+(\\.[0-9]+)?%)$';
 
-/** A date with a time of day in ISO 8601; without an offset it is local to a time zone. */
-export const DATE_TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})?$';
-
 /** Statuses of responses: `401|403|5xx`. */
 const STATUS = '([1-5][0-9][0-9]|[1-5]xx)';
-
-/** Hours of the day: `22:00-06:00`. The end of a day is 24:00. */
-export const HOURS = '^([01][0-9]|2[0-3]):[0-5][0-9]-(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$';
 
 /** A media type, with parameters or without. */
 export const MEDIA_TYPE = '^[\\w!#$&^.+-]+/[\\w!#$&^.+-]+(; *[\\w.-]+=[\\w.-]+)*$';
@@ -61,130 +49,8 @@ export const referenceKeys: ReadonlySet<string> = new Set(Object.keys(goTypes));
 
 /** The keys of a limit. */
 const rateLimit = {
-  unit: {
-    type: 'text',
-    choices: unitNames,
-    anyCase: true,
-    meaning: 'second, minute, hour, day, week, month (30 days) or year (365 days)',
-  },
-  requests_per_unit: {
-    type: 'count',
-    maximum: MAX_LIMIT,
-    meaning: 'hits that pass in one unit, 0 to 9007199254740990; absent: 0',
-  },
-  budget: {
-    type: 'text',
-    insteadOf: ['requests_per_unit'],
-    goesWith: rateNames.filter(canOwe),
-    pattern: MONEY,
-    meaning: 'money that may be spent in one unit, in place of requests_per_unit: 500.00 USD; requires unit_cost',
-  },
-  per_replica: {
-    type: 'count',
-    insteadOf: ['requests_per_unit', 'budget'],
-    minimum: 1,
-    maximum: MAX_LIMIT,
-    meaning: 'hits that pass in one unit for each replica of a service, in place of requests_per_unit',
-  },
-  replicas: {
-    type: 'block',
-    of: 'replicas',
-    meaning: 'with per_replica: where the number of replicas comes from',
-  },
-  unlimited: { type: 'flag', meaning: 'everything passes and nothing is counted; instead of a unit' },
-  name: { type: 'text', meaning: 'shown to callers; `replaces` refers to it' },
-  replaces: { type: 'list', of: 'replaces', meaning: 'limits of the same request that this one replaces' },
-  shadow_mode: {
-    type: 'flag',
-    meaning: "in rate_limits: this limit counts, but never refuses; absent: the node's shadow_mode",
-  },
-  quota_mode: {
-    type: 'flag',
-    meaning: "in rate_limits: refuses only when all quotas of a request are over; absent: the node's quota_mode",
-  },
-  algorithm: {
-    type: 'text',
-    choices: namedAlgorithms,
-    meaning: 'how hits are counted; absent: fixed_window',
-  },
-  window: {
-    type: 'text',
-    insteadOf: ['unit', 'unit_multiplier'],
-    pattern: DURATION,
-    meaning: 'the length of the window, instead of a unit: 500ms, 30s, 5m, 1h30m, 2d, 1w',
-  },
-  unit_multiplier: { type: 'count', minimum: 1, meaning: 'units in a window, at least 1; absent: 1' },
-  alignment: {
-    type: 'text',
-    goesWith: algorithmsWith('alignment'),
-    choices: alignments,
-    orBlock: 'anchor',
-    meaning:
-      'where windows begin: epoch (the default); with fixed_window also first_hit or calendar; or at a date: { anchor, timezone }',
-  },
-  timezone: {
-    type: 'text',
-    goesWith: algorithmsWith('timezone'),
-    meaning: 'time zone of the calendar, a name of the IANA database; absent: UTC',
-  },
-  soft: {
-    type: 'count',
-    maximum: MAX_LIMIT,
-    meaning: 'hits beyond the limit that pass but are flagged; absent: 0',
-  },
-  count_denied: {
-    type: 'flag',
-    goesWith: algorithmsWith('count_denied'),
-    meaning: 'sliding_window_log: refused hits stay in the log',
-  },
-  rounding: {
-    type: 'text',
-    goesWith: algorithmsWith('rounding'),
-    choices: roundings,
-    meaning: 'sliding_window_counter: down (the default) admits a fraction of a hit, up refuses it',
-  },
-  buckets: {
-    type: 'count',
-    goesWith: algorithmsWith('buckets'),
-    ...parts,
-    meaning: 'sliding_window_buckets: number of equal parts of the window, 1 to 100',
-  },
-  burst: {
-    type: 'count',
-    goesWith: algorithmsWith('burst'),
-    minimum: 1,
-    maximum: MAX_LIMIT,
-    meaning:
-      'token_bucket: tokens of a full bucket (absent: requests_per_unit); leaky_bucket: hits at once (absent: 1)',
-  },
-  refill: {
-    type: 'text',
-    goesWith: algorithmsWith('refill'),
-    choices: refills,
-    meaning: 'token_bucket: continuous (the default), or interval: all at once when a window begins',
-  },
-  max_delay: {
-    type: 'text',
-    goesWith: algorithmsWith('max_delay'),
-    pattern: DURATION,
-    meaning: 'token_bucket, leaky_bucket: the longest that a request is held until its turn: 300ms, 2s; at most 1h',
-  },
-  ttl: {
-    type: 'text',
-    insteadOf: ['unit', 'unit_multiplier', 'window'],
-    goesWith: algorithmsWith('ttl'),
-    pattern: DURATION,
-    meaning:
-      'in_flight: time after which an unreleased slot is freed; must exceed the duration of any request: 30s, 5m; at most 1d',
-  },
+  ...limitKeys,
   ...otherKeys,
-  reserve: {
-    type: 'block',
-    of: 'reserve',
-    goesWith: rateNames.filter(canOwe),
-    meaning:
-      'hits are reserved when a request begins, and charged when its use is known; requires an id (not_counted: hold)',
-  },
   share: {
     type: 'block',
     of: 'share',
@@ -230,18 +96,7 @@ const rateLimit = {
     pattern: '^([1-9][0-9]?|100)%$',
     meaning: 'tells operators when a counter has used these shares of the limit: [80%, 100%]; requires NOTIFY',
   },
-  active: {
-    type: 'block',
-    of: 'active',
-    meaning: 'when the limit applies; outside these times it neither counts nor refuses; absent: always',
-  },
-  schedule: {
-    type: 'list',
-    of: 'scheduled',
-    minimum: 1,
-    maximum: 16,
-    meaning: 'limits that replace this one at certain times; if several are active, the first applies',
-  },
+  ...timeKeys,
   on_change: {
     type: 'text',
     choices: ['keep', 'reset'],
@@ -361,32 +216,6 @@ export const format = {
     },
   },
   rate_limit: rateLimit,
-  reserve: {
-    ttl: {
-      type: 'text',
-      required: true,
-      pattern: DURATION,
-      meaning:
-        'time after which an uncommitted reservation lapses; must exceed the duration of any request: 60s, 5m; at most 1d',
-    },
-    on_overrun: {
-      type: 'text',
-      choices: overruns,
-      meaning: 'what happens to hits beyond the reservation: debt (the default) charges them, clip does not',
-    },
-    on_lapse: {
-      type: 'text',
-      choices: lapses,
-      meaning:
-        'what happens to a reservation that is not committed within its ttl: charge (the default) keeps it as used, until a late commit corrects it; free releases it',
-    },
-    estimate: {
-      type: 'text',
-      pattern: `^([1-9][0-9]*|p95)$|${MONEY}`,
-      meaning:
-        'minimum reservation: a number of hits (of a budget: 0.05 USD), or p95 (95 % of the last requests of the counter used at most this much); absent: the hits of the request',
-    },
-  },
   share: {
     by: {
       type: 'text',
@@ -441,42 +270,6 @@ export const format = {
     max: { type: 'count', minimum: 1, maximum: 100_000, meaning: 'counts while there are more; absent: 1000' },
   },
   ...otherBlocks,
-  scheduled: {
-    active: { type: 'block', of: 'active', required: true, meaning: 'when these numbers apply' },
-    unlimited: { ...rateLimit.unlimited, meaning: 'the limit does not apply at these times; instead of other keys' },
-    unit: rateLimit.unit,
-    unit_multiplier: rateLimit.unit_multiplier,
-    window: rateLimit.window,
-    requests_per_unit: rateLimit.requests_per_unit,
-    budget: rateLimit.budget,
-    algorithm: rateLimit.algorithm,
-    alignment: rateLimit.alignment,
-    timezone: rateLimit.timezone,
-    soft: rateLimit.soft,
-    count_denied: rateLimit.count_denied,
-    rounding: rateLimit.rounding,
-    buckets: rateLimit.buckets,
-    burst: rateLimit.burst,
-    refill: rateLimit.refill,
-    max_delay: rateLimit.max_delay,
-  },
-  active: {
-    from: { type: 'text', pattern: DATE_TIME, meaning: 'start, inclusive: 2026-11-27T00:00' },
-    until: { type: 'text', pattern: DATE_TIME, meaning: 'end, exclusive: 2026-12-01T00:00' },
-    days: {
-      type: 'texts',
-      meaning: 'days of the week on which the hours begin: mon, mon-fri, [sat, sun]; absent: all',
-    },
-    hours: {
-      type: 'texts',
-      pattern: HOURS,
-      meaning: 'times of day, with an exclusive end: 09:00-17:00, 22:00-06:00, [00:00-02:00, 12:00-13:00]; absent: all',
-    },
-    timezone: {
-      type: 'text',
-      meaning: 'time zone of these times, a name of the IANA database; absent: UTC',
-    },
-  },
   anchor: {
     anchor: {
       type: 'text',
@@ -569,6 +362,10 @@ interface FieldFacts {
   readonly divides?: true;
   /** Refusals begin a block, which no process can count by itself. */
   readonly blocks?: true;
+  /** Hits are reserved before their number is known, and have ids. */
+  readonly reserves?: true;
+  /** It says when limits apply. */
+  readonly times?: true;
 }
 
 /** Bounds of a count's value, or of a list's length. */
@@ -590,3 +387,9 @@ export const dividing = limitKeysWith(({ divides }) => divides === true);
 
 /** Those whose refusals begin a block. */
 export const blocking = limitKeysWith(({ blocks }) => blocks === true);
+
+/** Those that have hits reserved first. */
+export const reserving = limitKeysWith(({ reserves }) => reserves === true);
+
+/** Those that say when limits apply. */
+export const timed = limitKeysWith(({ times }) => times === true);

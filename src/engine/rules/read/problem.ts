@@ -51,11 +51,15 @@ export class Problems {
   }
 }
 
-/** A message that begins with a key and its value leaves the key out, if the path before it ends with that key. */
+/** A message that begins with a key leaves it out, if the path before it ends with that key. */
 export function problemAt(place: Place, severity: Problem['severity'], message: string): Problem {
-  const key = `${place.path.slice(place.path.lastIndexOf('.') + 1)}: `;
-  return { ...place, severity, message: message.startsWith(key) ? message.slice(key.length) : message };
+  const key = place.path.slice(place.path.lastIndexOf('.') + 1);
+  const rest = message.startsWith(key) ? AFTER_KEY.exec(message.slice(key.length))?.[1] : undefined;
+  return { ...place, severity, message: rest ?? message };
 }
+
+/** What follows a key: its value, or what is wrong with it. */
+const AFTER_KEY = /^(?:: | (?=(?:must|requires|cannot|goes|has|is|needs) ))(.*)$/s;
 
 /** For rules that were checked before: what is reported again is dropped. */
 export const checkedBefore: Problems = new (class extends Problems {

@@ -41,7 +41,7 @@ function readRequirement(
   const choice = (['refuse', 'allow'] as const).find((one) => one === otherwise);
   if (!choice) report('otherwise', `otherwise must be refuse or allow, got '${otherwise}'`);
   if (limit && values.otherwise !== undefined)
-    report('otherwise', 'otherwise and limit are mutually exclusive: remove one of them');
+    report('otherwise', 'otherwise cannot be used with limit: remove one of them');
   if (!limit && per.length > 0 && !invalid.has('limit')) report('per', 'per goes with limit, got no limit');
   const twice = per.find((key, at) => key === '' || per.indexOf(key) !== at);
   if (twice !== undefined) report('per', `per needs different keys, got '${shown(twice)}' twice, or an empty one`);

@@ -1,5 +1,5 @@
 import { DateTime, IANAZone } from 'luxon';
-import { DATE_TIME } from '../read/format.ts';
+import { DATE_TIME } from '../read/limit-keys.ts';
 
 const HOUR_MS = 3_600_000;
 /** Maximum offset of any clock from UTC. */

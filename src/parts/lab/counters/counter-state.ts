@@ -12,8 +12,8 @@ import {
   unitOf,
 } from '../../../engine/holds/limits.ts';
 import { moveTexts, type Reports, type ShareReport } from '../../../engine/holds/reports.ts';
-import type { CounterState, SharedChild } from '../../../operate/answers/counters.ts';
-import type { StateDrawing } from '../../../operate/answers/explain.ts';
+import type { CounterState, SharedChild } from '../answers/counters.ts';
+import type { StateDrawing } from '../answers/explain.ts';
 
 /** The state of a counter in whole hits. */
 export function counterState(limit: Limit, state: State | undefined, nowMs: number, claim?: Claim): CounterState {

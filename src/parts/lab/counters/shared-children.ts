@@ -13,7 +13,7 @@ import { createDebit, type Debit, sharedBy } from '../../../engine/ledger/debit.
 import type { LedgerFork } from '../../../engine/ledger/ledger.ts';
 import { type Entry, followEntries, inRuleOrder, type Match, withIds } from '../../../engine/rules/match/match.ts';
 import type { RuleLimit, RuleTree } from '../../../engine/rules/match/tree.ts';
-import type { SharedChild } from '../../../operate/answers/counters.ts';
+import type { SharedChild } from '../answers/counters.ts';
 import { currentReserve, windowName } from './counter-state.ts';
 
 /** A child of a shared limit, and the debit that reads its state. */

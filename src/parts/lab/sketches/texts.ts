@@ -1,4 +1,4 @@
-import type { Paint } from '../../../cli/commands/paint.ts';
+import type { Paint } from '../commands/paint.ts';
 import type { ShownTop } from './shapes.ts';
 
 /** How exact the counts of a list are, for its first line. */

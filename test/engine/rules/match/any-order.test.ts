@@ -80,8 +80,8 @@ descriptors:
 });
 
 test.each([
-  ['match: some_order\ndescriptors: [{ key: a }]', "match must be in_order or any_order, got 'some_order'"],
-  ['match: any_order', 'match goes with descriptors, whose keys it is about; got none'],
+  ['match: some_order\ndescriptors: [{ key: a }]', "must be in_order or any_order, got 'some_order'"],
+  ['match: any_order', 'goes with descriptors, whose keys it is about; got none'],
   [
     'match: any_order\ndescriptors: [{ key: a, descriptors: [{ key: "b*" }] }]',
     "match: any_order requires keys without '*' below it, got 'b*'",

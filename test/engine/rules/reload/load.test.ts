@@ -376,8 +376,8 @@ describe('a valid file', () => {
   });
 
   test.each([
-    ['rate_limit:', '4: warning: descriptors[0].rate_limit: rate_limit is empty: '],
-    ['rate_limit: ~', '4: warning: descriptors[0].rate_limit: rate_limit is empty: '],
+    ['rate_limit:', '4: warning: descriptors[0].rate_limit: is empty: '],
+    ['rate_limit: ~', '4: warning: descriptors[0].rate_limit: is empty: '],
     ['descriptors:', '3: warning: descriptors[0]: '],
     ['descriptors: []', '3: warning: descriptors[0]: '],
     ['metadata:', '3: warning: descriptors[0]: '],

@@ -103,7 +103,7 @@ test('an invalid overlay changes nothing, is reported once, and does not prevent
   await open();
   write('overlay/a.yaml', overlayOf('burst: 2'));
   await until('it was reported', () => loads.length > 1);
-  const problem = `${at('overlay/a.yaml')}:2: descriptors[0].rate_limit.burst: burst cannot be used with fixed_window, only with token_bucket or leaky_bucket`;
+  const problem = `${at('overlay/a.yaml')}:2: descriptors[0].rate_limit.burst: cannot be used with fixed_window, only with token_bucket or leaky_bucket`;
   expect(loads).toEqual([1, [problem]]);
   expect(inForce().join()).toContain('requests_per_unit=6, shadow_mode: false, quota_mode: false, soft: 2');
 

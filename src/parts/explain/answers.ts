@@ -1,0 +1,3 @@
+import { explanation } from '../lab/answers/explain.ts';
+
+export const explainAnswers = { 'POST /api/v1/explain': explanation };
