@@ -31,7 +31,7 @@ const secondTransport = {
   testMatch: [
     '<rootDir>/test/edge/grpc/grpc-server.test.ts',
     '<rootDir>/test/edge/rls/{holds,batch}.test.ts',
-    '<rootDir>/test/engine/decide/{deadlines,slots}.test.ts',
+    '<rootDir>/test/parts/holds/{deadlines,slots}.test.ts',
   ],
   globals: { transport: 'grpc-js' },
 };

@@ -54,4 +54,7 @@ export const get = <P extends Read>(path: P, params: Parameters = {}): Promise<A
   call(`GET /api/v1/${path}`, { params });
 
 export const explain = (domain: string, entries: readonly Pair[], hits: number): Promise<Explanation> =>
-  call('POST /api/v1/explain', { body: { domain, descriptors: [{ entries, hits_addend: hits }] } });
+  call('POST /api/v1/explain', {
+    params: { counted: 'true' },
+    body: { domain, descriptors: [{ entries, hits_addend: hits }] },
+  });

@@ -109,7 +109,7 @@ export function limitText(limit: {
   /** Set if the limit follows the number of replicas. */
   readonly per_replica?: number;
   readonly replicas?: number;
-  readonly penalty?: { readonly block: string };
+  readonly penalty?: { readonly block: string; readonly grow?: string };
 }): string {
   const { requests_per_unit: requests, unit, unit_multiplier: times = 1, window_ms: windowMs } = limit;
   if (limit.counts === 'slots') return `${limit.adapt === undefined ? '' : 'up to '}${exact(requests)} at once`;
@@ -119,7 +119,7 @@ export function limitText(limit: {
   const more = [
     each === undefined ? '' : ` (${exact(each)} for each of ${exact(replicas)} replicas)`,
     reserve === undefined ? '' : ', reserved',
-    penalty === undefined ? '' : `, else blocked for ${penalty.block}`,
+    penalty === undefined ? '' : `, else blocked for ${penalty.block}${penalty.grow?.replace(/.* up/, '') ?? ''}`,
   ];
   return `${budget} per ${window}${more.join('')}`;
 }

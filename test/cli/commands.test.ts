@@ -193,7 +193,7 @@ describe('ask with other targets', () => {
     const port = await freePort();
     expect(await weir(['ask', 'demo', 'user=a', '--target', `127.0.0.1:${port}`])).toEqual({
       code: 1,
-      output: `weir: 127.0.0.1:${port}: connect ECONNREFUSED 127.0.0.1:${port}; to call a gRPC server without asking a debug port, use --grpc\n`,
+      output: `weir: 127.0.0.1:${port}: connect ECONNREFUSED 127.0.0.1:${port}; expected the debug port of Weir: see --target and WEIR_TARGET; to call a gRPC server without asking a debug port, use --grpc\n`,
     });
   });
 });
@@ -300,6 +300,7 @@ describe('the log of decisions', () => {
       {
         domain: 'demo',
         code: 'OVER_LIMIT',
+        retry_after_ms: null, // it asks for more than the limit
         descriptors: [
           {
             ...{ entries: ['user=alice'], hits: 3, rule: 'demo.user', file: join(folder, 'rules.yaml'), line: 4 },

@@ -151,3 +151,29 @@ test('a caller that is known to be over its limit does not pass after a node of 
     await cluster.stop();
   }
 });
+
+test('a caller that is known to be over its limit does not pass when another Redis is connected to again', async () => {
+  const second = await startRedis();
+  const addressOf = ({ port }: Redis) => ({ kind: 'tcp', tls: false, host: '127.0.0.1', port, database: 0 }) as const;
+  const divided = await createEngine({
+    rules: { text: rules },
+    store: { redis: { address: addressOf(redis) }, perSecond: { address: addressOf(second) } },
+  });
+  const ofSecond = clientOf(second);
+  try {
+    while (!(await ask('known', 1, divided)).includes('OVER_LIMIT'));
+    await redis.kill();
+    await redis.restart();
+    await eventually(async () => (await ask(`new ${Math.random()}`, 1, divided)).includes('OK'));
+    const connections = async () => Number(/total_connections_received:(\d+)/.exec(await ofSecond.info('stats'))?.[1]);
+    const before = await connections();
+    await ofSecond.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await eventually(async () => (await connections()) > before);
+    const enoughMs = performance.now() + REPEATED_MS;
+    while (performance.now() < enoughMs) expect(await ask('known', 30, divided)).toEqual(['OVER_LIMIT']);
+  } finally {
+    ofSecond.disconnect();
+    await divided.close();
+    await second.stop();
+  }
+});

@@ -139,7 +139,7 @@ function captionOf({ drawing, used, hits, resetsInMs, onHold = 0, oldestMs = 0, 
   const of = `${count(used)} of ${count(drawing.capacity)} used${held}, ${request} requested`;
   switch (drawing.kind) {
     case 'level':
-      return `Bucket: ${of}; empty in ${duration(resetsInMs)}`;
+      return resetsInMs > 0 ? `Bucket: ${of}; empty in ${duration(resetsInMs)}` : of;
     case 'slots':
       return `${exact(used)} of ${exact(drawing.capacity)} slots in use, ${exact(hits)} requested${oldestText(oldestMs, drawing.ttlMs)}`;
     case 'window':

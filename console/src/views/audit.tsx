@@ -1,5 +1,7 @@
 import type { AuditLine } from '../../../src/operate/answers/service.ts';
+import { describeChange } from '../../../src/parts/audit/audit-text.ts';
 import { get } from '../api.ts';
+import { localTimes } from '../format.ts';
 import { type Column, Table } from '../parts/table.tsx';
 import { Empty, Failure, State, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
@@ -22,10 +24,10 @@ const columns: readonly Column<AuditLine>[] = [
       </>
     ),
   },
-  { name: 'Key', cell: ({ what }) => <What what={what} /> },
+  { name: 'Key', cell: (line) => <What line={line} /> },
   {
     name: 'Before, after',
-    cell: ({ before, after }) => <Value text={`${stateText(before)} → ${stateText(after)}`} />,
+    cell: (line) => <Value text={localTimes(describeChange(line).states)} />,
   },
   { name: 'Reason', cell: ({ reason }) => <Value text={reason} whole /> },
 ];
@@ -50,32 +52,17 @@ export function Audit() {
   );
 }
 
-function What({ what }: { readonly what: object }) {
-  const { domain, descriptor, rule, hits } = what as Partial<Record<string, string | number>>; // what changes write
-  if (Object.keys(what).length === 0) return <span class="dim">none</span>; // the candidate is that of the service
+function What({ line }: { readonly line: AuditLine }) {
+  const { domain, descriptor, granted } = describeChange(line);
+  if (Object.keys(line.what).length === 0) return <span class="dim">none</span>; // the candidate is that of the service
+  const { rule, domains = [] } = line.what as { readonly rule?: string; readonly domains?: readonly string[] }; // written by changes of counters and candidates
   return (
     <>
-      <Value text={String(descriptor ?? '')} />
+      {descriptor !== undefined && <Value text={descriptor} />}
       <div class="dim">
-        {rule ?? domain}
-        {hits !== undefined && `, ${hits} hits`}
+        {rule ?? domain ?? domains.join(', ')}
+        {granted !== undefined && `, ${granted}`}
       </div>
     </>
   );
-}
-
-/** A counter's use, the effect of an override, the state or the length of a candidate. */
-function stateText(state: unknown): string {
-  if (Array.isArray(state)) return state.map(stateText).join(', ');
-  if (state === null || state === undefined) return 'none';
-  const { used, effect, state: candidate, characters } = state as Written; // what changes write
-  if (characters !== undefined) return `${characters} characters`;
-  return effect ?? candidate ?? (used === undefined ? JSON.stringify(state) : `${used} used`);
-}
-
-interface Written {
-  readonly used?: number;
-  readonly effect?: string;
-  readonly state?: string;
-  readonly characters?: number;
 }

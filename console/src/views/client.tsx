@@ -126,7 +126,7 @@ function ClientPage({ domain, entries }: ClientProps) {
               />
             </section>
           )}
-          {session.value?.keepsRefusals && <LastRefusals domain={domain} entries={entries} />}
+          {session.value?.keepsRefusals && <LastRefusals domain={domain} entries={entries} rule={found.rule} />}
           <MatchedPath descriptor={found} domain={domain} source={data.rules?.source} />
         </>
       )}
@@ -154,7 +154,12 @@ function Verdict({ answer: { status, decision, error, warning } }: { readonly an
       </State>{' '}
       {error !== undefined ? <Value text={error} whole /> : decision && `${sentence(decision.why)}.`}
       {isRefused && decision && (
-        <> {decision.passesInMs === null ? 'It can never pass.' : `It passes in ${duration(decision.passesInMs)}.`}</>
+        <>
+          {' '}
+          {decision.passesInMs === null
+            ? 'It never passes by waiting.'
+            : `It passes in ${duration(decision.passesInMs)}.`}
+        </>
       )}
       {decision && decision.delayMs > 0 && ` It is held for ${duration(decision.delayMs)}.`}
       {warning !== undefined && <Value text={` ${sentence(warning)}.`} whole />}
@@ -178,9 +183,9 @@ function RefusedSince({ entries }: Pick<ClientProps, 'entries'>) {
   );
 }
 
-/** The limits that apply, those that refuse first. */
+/** The limits that apply, those that refuse longest first. */
 function Limits({ found, hits }: { readonly found: ExplainedDescriptor; readonly hits: number }) {
-  const limits = found.limits.toSorted((one, other) => Number(isOver(other)) - Number(isOver(one)));
+  const limits = found.limits.toSorted((one, other) => waitOf(other) - waitOf(one));
   const [first, ...others] = limits;
   if (!first)
     return (
@@ -207,7 +212,11 @@ function Limits({ found, hits }: { readonly found: ExplainedDescriptor; readonly
   );
 }
 
-const isOver = ({ code }: ExplainedDescriptor['limits'][number]): boolean => code === 'OVER_LIMIT';
+/** How long a limit refuses; one in shadow mode comes after those that refuse. */
+function waitOf({ code, shadow, retryAfterMs }: ExplainedDescriptor['limits'][number]): number {
+  if (code !== 'OVER_LIMIT') return 0;
+  return shadow ? 1 : (retryAfterMs ?? Number.POSITIVE_INFINITY);
+}
 
 interface ActionsProps extends ClientProps {
   readonly found: ExplainedDescriptor;

@@ -105,8 +105,9 @@ const columns: readonly Column<Row>[] = [
   {
     name: 'Limit',
     cell({ rule }) {
-      const [limit] = rules.value?.rules.find(({ path }) => path === rule)?.limits ?? [];
-      return limit ? limitText(limit) : '–';
+      const { limits = [], schedule } = rules.value?.rules.find(({ path }) => path === rule) ?? {};
+      const now = schedule ? limits.filter((_, at) => schedule.now.includes(at)) : limits;
+      return now.length === 0 ? '–' : now.map((limit, at) => <div key={at}>{limitText(limit)}</div>);
     },
   },
   {

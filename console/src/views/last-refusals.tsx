@@ -3,7 +3,7 @@ import { get } from '../api.ts';
 import { type Column, Table } from '../parts/table.tsx';
 import { Empty, Failure, Time } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
-import { type Pair, pairsParam } from '../route.ts';
+import type { Pair } from '../route.ts';
 
 const MAX_SHOWN = 20;
 
@@ -13,13 +13,20 @@ const columns: readonly Column<{ readonly atMs: number; readonly one: RefusedDes
   { name: 'Why', cell: ({ one }) => <code class="arithmetic">{one.arithmetic}</code> },
 ];
 
+interface LastRefusalsProps {
+  readonly domain: string;
+  /** Those of a request, or of its counter: without ids of requests. */
+  readonly entries: readonly Pair[];
+  readonly rule: string | undefined;
+}
+
 /** The kept refusals of one client. */
-export function LastRefusals({ domain, entries }: { readonly domain: string; readonly entries: readonly Pair[] }) {
+export function LastRefusals({ domain, entries, rule }: LastRefusalsProps) {
   const { data, error } = usePoll(() => get('refusals', { domain, count: '1000' }), [domain], 2_000);
-  const name = pairsParam(entries);
+  const isOwn = ({ key, value }: Pair): boolean => entries.some((one) => one.key === key && one.value === value);
   const own = (data?.refusals ?? [])
     .flatMap(({ atMs, descriptors }) => descriptors.map((one) => ({ atMs, one })))
-    .filter(({ one }) => pairsParam(one.entries) === name && one.code === 'OVER_LIMIT')
+    .filter(({ one }) => one.rule === rule && one.code === 'OVER_LIMIT' && one.entries.every(isOwn))
     .slice(0, MAX_SHOWN);
   return (
     <section class="panel">

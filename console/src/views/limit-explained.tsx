@@ -83,7 +83,7 @@ function Notes({ limit, isOver }: { readonly limit: ExplainedLimit; readonly isO
     failure !== undefined && `The counter cannot be read: ${failure}.`,
     before?.blockedMs !== undefined && `Blocked for ${duration(before.blockedMs)}.`,
     soft && 'Passes on the soft part of the limit.',
-    isOver && retryAfterMs === null && 'The same request can never pass.',
+    isOver && retryAfterMs === null && 'The same request never passes by waiting.',
     isOver && typeof retryAfterMs === 'number' && `The same request passes in ${duration(retryAfterMs)}.`,
   ].filter(Boolean);
   return notes.length > 0 ? <p class="dim">{notes.join(' ')}</p> : null;

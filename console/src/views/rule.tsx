@@ -61,6 +61,8 @@ export function Rule() {
             )}
             {rule.schedule && <ScheduleFacts schedule={rule.schedule} />}
             {rules.value?.reload && <CounterFacts path={path} reload={rules.value.reload} />}
+            {rule.unit_cost !== undefined && <Fact name="A hit costs">{rule.unit_cost}</Fact>}
+            {rule.count_when !== undefined && <Fact name="Counts only">responses with {rule.count_when}</Fact>}
             {rule.replaces && rule.replaces.length > 0 && <Fact name="Replaces">{rule.replaces.join(', ')}</Fact>}
           </dl>
         </section>
@@ -129,8 +131,27 @@ function CounterFacts({
   );
 }
 
+interface Share {
+  readonly by?: string;
+  readonly path: readonly { readonly reserve: number; readonly weight: number; readonly ceiling: number }[];
+}
+
+/** `reserve 2, weight 3, ceiling 5`, and the key by whose values it is shared. */
+function shareText(share: Share | undefined): string | undefined {
+  if (!share) return undefined;
+  const { reserve = 0, weight, ceiling = 0 } = share.path.at(-1) ?? {};
+  const own = [
+    reserve > 0 && `reserve ${exact(reserve)}`,
+    weight !== undefined && `weight ${exact(weight)}`,
+    ceiling > 0 && `ceiling ${exact(ceiling)}`,
+    share.by !== undefined && `shared by ${share.by}`,
+  ];
+  return own.filter(Boolean).join(', ');
+}
+
 const policyTexts: readonly (readonly [string, (limit: LimitJson) => string | undefined])[] = [
   ['Burst', ({ burst }) => (burst === undefined ? undefined : exact(burst))],
+  ['Share', ({ share }) => shareText(share as Share | undefined)], // as rules are listed
   ['Soft', ({ soft }) => (soft > 0 ? `${exact(soft)} hits beyond the limit` : undefined)],
   ['Store failure', ({ on_store_failure }) => on_store_failure],
   ['Consistency', ({ consistency }) => consistency],

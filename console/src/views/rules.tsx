@@ -195,7 +195,7 @@ const columns: readonly Column<ShownRule>[] = [
   },
   {
     name: 'Limits',
-    cell: ({ rule: { unlimited, limits } }) => (
+    cell: ({ rule: { unlimited, limits, schedule } }) => (
       <>
         {unlimited && 'unlimited'}
         {!unlimited && limits.length === 0 && <span class="dim">none</span>}
@@ -208,6 +208,7 @@ const columns: readonly Column<ShownRule>[] = [
                 <State is="plain">shadow</State>
               </>
             )}
+            {schedule && !schedule.now.includes(at) && <span class="dim">, not now</span>}
             {limit.on_store_failure !== 'error' && <span class="dim">, {limit.on_store_failure} on store failure</span>}
           </div>
         ))}

@@ -15,8 +15,8 @@ export function SharedChildren({ children }: { readonly children: readonly Share
   return (
     <section class="shared-limit" aria-label="Shares">
       <p class="dim">
-        Those that rules name, in this second; of requests in flight, now. A bar shows the reservation and the used part
-        of it, followed by what is borrowed; a line marks the ceiling.
+        Those that rules name, {now(children)}. A bar shows the reservation and the used part of it, followed by what is
+        borrowed; a line marks the ceiling.
       </p>
       <ChildTable children={listed} scale={scale} />
       {others.length > 0 && (
@@ -28,6 +28,9 @@ export function SharedChildren({ children }: { readonly children: readonly Share
     </section>
   );
 }
+
+const now = ([first]: readonly SharedChild[]): string =>
+  first?.slots ? 'now' : `in this ${first?.window ?? 'second'}`;
 
 /** The client's own first, then those that use or lend most. */
 const rankOf = ({ own, used, lends }: SharedChild): number => (own ? Number.MAX_VALUE : Math.max(used, lends));

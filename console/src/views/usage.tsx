@@ -162,7 +162,7 @@ function RuleTotals({ rows, range, chosen }: RuleTotalsProps) {
         </a>
       ),
     },
-    { name: 'Hits', class: 'number', cell: ({ hits, currency }) => amount(hits, currency) },
+    { name: 'Used', class: 'number', cell: ({ hits, currency }) => amount(hits, currency) },
   ];
   return (
     <section class="panel">
@@ -195,7 +195,7 @@ function Keys({ data, range, total }: KeysProps) {
         </a>
       ),
     },
-    { name: 'Hits', class: 'number', cell: ({ hits, currency }) => amount(hits, currency) },
+    { name: 'Used', class: 'number', cell: ({ hits, currency }) => amount(hits, currency) },
     { name: 'Share of the rule', label: 'Share', class: 'number', cell: ({ hits }) => shareOf(hits, total) },
   ];
   return (

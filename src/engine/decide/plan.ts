@@ -13,7 +13,7 @@ import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
 import { appended } from './appended.ts';
 import { findMetered, meteredDebit } from './metered.ts';
 import { findOutcome, type Outcome, outcomeDebit } from './outcomes.ts';
-import type { Overrides } from './overrides.ts';
+import { BLOCK_COUNTER, type Overrides } from './overrides.ts';
 import { amountUnder, chooseHolder, type Priced, withPrices } from './priced.ts';
 import { type RepeatedCounters, repeatedCounters } from './retry.ts';
 import { findUnmet, type Unmet } from './unmet.ts';
@@ -172,8 +172,9 @@ export function planRequest(request: RateLimitRequest, planner: Planner, arrival
   const ofDomain = rules.domains.get(domain);
   const mayLack = ofDomain?.requirements !== undefined && door.minHeldHits === undefined;
   const unmet = mayLack ? findUnmet(request, rules, work) : undefined;
-  const quotaMode = planner.quotaMode && unmet?.onlyAt === undefined; // no quota lets a request without its keys pass
   const matched = matchRequest(unmet ? { ...request, ...unmet } : request, rules, planner, work);
+  // no quota lets a request pass that lacks keys, or that an operator blocks
+  const quotaMode = planner.quotaMode && unmet?.onlyAt === undefined && !matched.some(isBlocked);
   if (door.minHeldHits !== undefined) checkHeld(matched, door.minHeldHits);
   const own = arrival.spend ?? ofDomain?.spend ?? planner.spend;
   const spend = own !== 'each' && matched.some(isResponse) ? 'each' : own; // it has passed already
@@ -184,6 +185,9 @@ export function planRequest(request: RateLimitRequest, planner: Planner, arrival
   const repeated = repeatedCounters(debits, quotaMode);
   return repeated ? { ...plan, debits: debits.concat(repeated.peeks), repeated } : plan;
 }
+
+const isBlocked = ({ found }: MatchedDescriptor): boolean =>
+  found.kind === 'limited' && found.limits.some(({ limit }) => limit.counter === BLOCK_COUNTER);
 
 const isResponse = ({ outcome }: MatchedDescriptor): boolean => outcome === 'counts' || outcome === 'spared';
 
@@ -215,9 +219,11 @@ export function matchDescriptors(
     const [found = NOT_COUNTED] = matchDescriptors(only, rules, planner, work);
     return descriptors.map((_, at) => (at === onlyAt ? found : NOT_COUNTED));
   }
-  const matches = matchAll(rules, domain, descriptors, clock, work);
-  if (!overrides || overrides.size === 0) return matches;
-  return matches.map((found, at) => overrides.apply(found, domain, descriptors[at]?.entries ?? []));
+  const isOverriding = overrides !== undefined && overrides.size > 0;
+  const override = isOverriding
+    ? (found: Match, at: number) => overrides.apply(found, domain, descriptors[at]?.entries ?? [])
+    : undefined;
+  return matchAll(rules, domain, descriptors, { clock, work, override });
 }
 
 function matchRequest(

@@ -13,7 +13,9 @@ export const shownRemaining = ({ limit, decision }: OtherDecision): number =>
 export function shownResetMs({ limit, decision }: OtherDecision): number {
   const { code, retryAfterMs, repeatAfterMs, durationUntilResetMs } = decision;
   const nextMs = waitForMoreMs(limit, 1);
-  if (nextMs === 0) return durationUntilResetMs; // all hits of a fixed window come back together
+  const isAwaited = code === 'OVER_LIMIT' && retryAfterMs !== NEVER_MS;
+  // all hits of a fixed window come back together, but a limit of 0 admits none before it ends
+  if (nextMs === 0) return isAwaited ? Math.max(retryAfterMs, durationUntilResetMs) : durationUntilResetMs;
   const moreMs = code === 'OVER_LIMIT' ? retryAfterMs : (repeatAfterMs ?? nextMs ?? NEVER_MS);
   return Math.min(moreMs, durationUntilResetMs);
 }

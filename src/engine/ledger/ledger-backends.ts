@@ -68,10 +68,21 @@ export class LedgerBackends {
     return this.of(operation).isSilent?.(operation, nowMs) ?? false;
   }
 
-  /** Subscribes to changes by other instances. */
+  /** Subscribes to changes by other instances. The counters are trusted when those of each backend are. */
   listen(listener: InvalidationListener): void {
+    const doubted = new Set<Backend>();
     for (const backend of this.all) {
-      const invalidations = backend.invalidations?.(listener);
+      const invalidations = backend.invalidations?.({
+        ...listener,
+        doubted() {
+          doubted.add(backend);
+          listener.doubted?.();
+        },
+        trusted() {
+          doubted.delete(backend);
+          if (doubted.size === 0) listener.trusted?.();
+        },
+      });
       if (invalidations) this.#invalidations.set(backend, invalidations);
     }
   }

@@ -118,7 +118,7 @@ function toClient(
     if (need === 'open') return ANONYMOUS;
     throw new ApiProblem(403, 'the token of this start is for clients on this machine: set ADMIN_TOKEN');
   }
-  if (need === 'operate' && isLocal) throw new ApiProblem(403, 'changes are off: set ADMIN_TOKEN');
+  if (need === 'operate' && isLocal) throw new ApiProblem(403, 'read-only: set ADMIN_TOKEN to allow changes');
   if (need === 'operate' && role !== 'operate')
     throw new ApiProblem(403, `the token of '${name}' may only read; changes require the role operate`);
   return { name, seesValues: true, role, domains };

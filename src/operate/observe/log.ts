@@ -1,3 +1,4 @@
+import { constants, fstatSync, openSync } from 'node:fs';
 import { destination, type Logger, pino, stdTimeFunctions } from 'pino';
 import pretty from 'pino-pretty';
 import { printableJson, printableLines } from '../../base/printable.ts';
@@ -39,14 +40,24 @@ export function createLogger({ level, format, worker }: LogOptions): Logger {
   return pino(options, openStderr());
 }
 
-/** Characters that wait for room on a full disk; further lines are lost. */
+/** Characters that wait for room on a full disk or in a pipe; further lines are lost. */
 const MAX_WAITING = 1_048_576;
 
-/** The standard error stream, which may be a file: a line that cannot be written ends no process. */
+/** The standard error stream: a line that cannot be written ends no process, and none waits for it. */
 function openStderr() {
-  const stream = destination({ dest: 2, sync: true, maxLength: MAX_WAITING });
+  const dest = withoutWaiting(2);
+  const stream = destination({ dest, sync: true, maxLength: MAX_WAITING, retryEAGAIN: () => false });
   stream.on('error', () => {});
   return stream;
+}
+
+/** A descriptor of the same pipe to which writes fail while it is full, since its reader, a log collector, may hang. */
+function withoutWaiting(fd: number): number {
+  try {
+    return fstatSync(fd).isFIFO() ? openSync(`/proc/self/fd/${fd}`, constants.O_WRONLY | constants.O_NONBLOCK) : fd;
+  } catch {
+    return fd; // not Linux, or not permitted
+  }
 }
 
 /** Logs decisions, one line each, regardless of the level of other lines; in JSON under `decision`. */

@@ -173,7 +173,7 @@ export function advisedRules(tree: RuleTree) {
       continue;
     }
     const limits = rule.limits.flatMap((limit, at) => {
-      const why = algorithmFor(limit.limit).notARate;
+      const why = limit.limit.currency === undefined ? algorithmFor(limit.limit).notARate : A_BUDGET;
       if (why === undefined) return advisedLimit(rule, nodes, limit, at);
       skipped.push(`${rule.path}: ${why}`);
       return [];
@@ -182,6 +182,8 @@ export function advisedRules(tree: RuleTree) {
   }
   return { rules, skipped };
 }
+
+const A_BUDGET = 'a budget counts money; how many requests it admits follows from their cost';
 
 function advisedLimit(rule: Rule, nodes: AdvisedLimit['nodes'], one: RuleLimit, at: number): AdvisedLimit {
   const { limit, label, policy } = one;

@@ -138,28 +138,36 @@ function describeResponse(
 ): string {
   const { overall_code, statuses, response_headers_to_add } = response;
   const width = Math.max(...descriptors.map(({ length }) => length));
+  const { would_refuse, descriptors: details = [] } = readDetail(response);
   return [
     codeName(overall_code),
     ...statuses.map((status, at) => {
       const descriptor = (descriptors[at] ?? '').padEnd(width);
-      return `  ${descriptor}  ${codeName(status.code).padEnd(10)}  ${describeStatus(status, rules[at])}`;
+      const described = describeStatus(status, details[at] ?? {}, rules[at]);
+      return `  ${descriptor}  ${codeName(status.code).padEnd(10)}  ${described}`;
     }),
-    ...readSpared(response).map((line) => `  ${line}`),
+    ...renderSpared(would_refuse).map((line) => `  ${line}`),
     ...response_headers_to_add.map(({ key, value }) => `  ${key}: ${value}`),
   ]
     .map(printable)
     .join('\n');
 }
 
-/** Lines for the limits that would have refused. */
-function readSpared({ dynamic_metadata }: WireResponse): readonly string[] {
-  if (!dynamic_metadata) return [];
-  const { weir } = fromStruct(dynamic_metadata) as { readonly weir?: { readonly would_refuse?: [] } }; // only Weir sends it
-  return renderSpared(weir?.would_refuse);
+/** What Weir adds to its answers; the amounts of a budget are texts. */
+interface Detail {
+  readonly would_refuse?: Parameters<typeof renderSpared>[0];
+  readonly descriptors?: readonly { readonly limit?: number | string; readonly remaining?: number | string }[];
+}
+
+function readDetail({ dynamic_metadata }: WireResponse): Detail {
+  if (!dynamic_metadata) return {};
+  const { weir } = fromStruct(dynamic_metadata) as { readonly weir?: Detail }; // only Weir sends it
+  return weir ?? {};
 }
 
 function describeStatus(
   { current_limit, limit_remaining, duration_until_reset }: WireStatus,
+  detail: NonNullable<Detail['descriptors']>[number],
   found?: FindResponse['found'][number],
 ): string {
   const why = found ? `; ${found.explanation}` : '';
@@ -167,8 +175,10 @@ function describeStatus(
   const { name, requests_per_unit, unit, unit_multiplier } = current_limit;
   const unitName = findName(unitNumbers, unit) ?? String(unit);
   const window = unit_multiplier ? `${unit_multiplier.value} × ${unitName}` : unitName;
+  const { limit = requests_per_unit, remaining = limit_remaining } = detail;
+  const rate = unit === unitNumbers.UNKNOWN ? `limit of ${limit}` : `${limit} per ${window}`; // slots have no window
   const reset = duration_until_reset ? `, resets in ${duration_until_reset.seconds} s` : '';
-  return `${name === '' ? '' : `${name}: `}${requests_per_unit} per ${window}, ${limit_remaining} remaining${reset}${why}`;
+  return `${name === '' ? '' : `${name}: `}${rate}, ${remaining} remaining${reset}${why}`;
 }
 
 const codeName = (code: number): string => findName(codeNumbers, code) ?? String(code);

@@ -3,7 +3,7 @@ import { placeFields } from '../../edge/listing/describe.ts';
 import type { CounterKey } from '../../engine/backends/key.ts';
 import { findCounter, type KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Decider } from '../../engine/decide/decide.ts';
-import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import { describeApplied, type StandingOverride } from '../../engine/decide/overrides.ts';
 import { hashHolder } from '../../engine/holds/claim.ts';
 import { namedAlgorithm } from '../../engine/holds/limits.ts';
 import { claimShare } from '../../engine/holds/sharing.ts';
@@ -217,7 +217,7 @@ const describeFound = ({ rule, limit, debit: { key } }: FoundCounter): NamedCoun
   rule: rule.path,
   ...placeFields(rule.place),
   ...(limit.label.name !== '' && { name: limit.label.name }),
-  limit: describeLimit(limit),
+  limit: describeApplied(limit),
   algorithm: namedAlgorithm(limit.limit),
   counter: key,
 });

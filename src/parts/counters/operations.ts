@@ -221,7 +221,8 @@ function auditedCounter(
 
 /** The expected state after the change, for the audit log. */
 function plannedState({ state: { used, remaining, currency }, wholeRemaining }: NamedCounter, how: CounterChange) {
-  if (how.kind === 'reset') return { used: 0, remaining: wholeRemaining };
+  const unit = currency !== undefined && { currency };
+  if (how.kind === 'reset') return { used: 0, remaining: wholeRemaining, ...unit };
   const back = currency === how.currency ? Math.min(how.hits, used) : 0;
-  return { used: used - back, remaining: remaining + back };
+  return { used: used - back, remaining: remaining + back, ...unit };
 }

@@ -24,9 +24,9 @@ export function renderCounters(found: DescriptorCounters | ChangedCounters | Lis
 }
 
 /** `tenant=a (own): 27 used in this second, 7 borrowed, lends 0 of 20 reserved`. */
-function childText({ key, value, used, borrowed, lends, reserve, own, idle, slots }: SharedChild): string {
+function childText({ key, value, used, borrowed, lends, reserve, own, idle, slots, window }: SharedChild): string {
   const reserved = reserve > 0 ? `, ${borrowed} borrowed, lends ${lends} of ${reserve} reserved` : '';
-  const use = slots ? `${used} ${used === 1 ? 'slot' : 'slots'} held` : `${used} used in this second`;
+  const use = slots ? `${used} ${used === 1 ? 'slot' : 'slots'} held` : `${used} used in this ${window ?? 'second'}`;
   return `${key}=${value}${own ? ' (own)' : ''}: ${idle ? 'idle' : use}${reserved}`;
 }
 

@@ -4,12 +4,15 @@ import { printable } from '../../base/printable.ts';
 import { describeRulePlace } from '../../edge/listing/describe.ts';
 import { decodeRequest } from '../../edge/wire/codec.ts';
 import type { WireRequest } from '../../edge/wire/wire.ts';
+import { showMoney } from '../../engine/algorithms/money.ts';
 import type { Counters } from '../../engine/backends/key.ts';
 import type { Answer, RateLimitRequest, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
 import { describeApplied } from '../../engine/decide/overrides.ts';
+import { shownRemaining } from '../../engine/decide/shown.ts';
 import { spareTexts, untoldFacts, wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import { type Entry, match, stopReasons } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
+import { passesInMs } from '../../operate/admin/shown.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import { explain } from '../lab/stop.ts';
 
@@ -88,6 +91,7 @@ function createRecord(wire: WireRequest, answer: Answer, options: RequestLogOpti
     domain,
     code: answer.overallCode,
     ...(answer.delayMs > 0 && { delay_ms: answer.delayMs }),
+    ...(answer.retryAfterMs !== undefined && { retry_after_ms: passesInMs(answer.retryAfterMs) }),
     ...untoldFacts(answer),
     descriptors: answer.verdicts.map((verdict, at) => {
       const descriptor = descriptors[at];
@@ -105,7 +109,8 @@ function createRecord(wire: WireRequest, answer: Answer, options: RequestLogOpti
         key: shownKey(domain, descriptor, verdict, options),
         limit: describeApplied(verdict),
         code,
-        remaining: decision.limitRemaining,
+        remaining: leftOf(verdict),
+        ...(decision.soft && { soft: true }),
         ...(fromCache && { from_cache: true }),
         ...(fromLease && { from_lease: true }),
         ...(degraded && { degraded }),
@@ -132,6 +137,13 @@ function writeLines(wire: WireRequest, answer: Answer, options: RequestLogOption
   });
 }
 
+/** The remaining hits, as answers show them; of a budget an amount. */
+const leftOf = (verdict: Extract<Verdict, { kind: 'limited' }>): number | string => {
+  const { currency } = verdict.limit;
+  const left = shownRemaining(verdict);
+  return currency === undefined ? left : showMoney(left, currency);
+};
+
 function describeVerdict(
   domain: string,
   descriptor: RequestDescriptor,
@@ -143,10 +155,10 @@ function describeVerdict(
     const reason = explainUnlimited(domain, descriptor, options);
     return `descriptor does not match any limit, no limits applied: ${reason}`;
   }
-  const { rule, decision, code } = verdict;
+  const { rule, code } = verdict;
   const key = shownKey(domain, descriptor, verdict, options);
   const what = `applying limit: ${describeApplied(verdict)}, rule ${describeRulePlace(rule)}, key ${key}`;
-  return `${what}: ${code}, ${descriptor.hits} hit${descriptor.hits === 1 ? '' : 's'}, ${decision.limitRemaining} remaining`;
+  return `${what}: ${code}, ${descriptor.hits} hit${descriptor.hits === 1 ? '' : 's'}, ${leftOf(verdict)} remaining`;
 }
 
 const shownEntries = (entries: readonly Entry[], { shownValue }: DecisionLogOptions): readonly Entry[] =>

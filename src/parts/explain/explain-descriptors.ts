@@ -16,7 +16,14 @@ import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts
 import { describeOverride, passesInMs } from '../../operate/admin/shown.ts';
 import type { SharedChild } from '../lab/answers/counters.ts';
 import type { ExplainedDescriptor, ExplainedLimit } from '../lab/answers/explain.ts';
-import { counterState, describeShare, drawState, withBlock, writeArithmetic } from '../lab/counters/counter-state.ts';
+import {
+  counterState,
+  describeShare,
+  drawState,
+  sourceTexts,
+  withBlock,
+  writeArithmetic,
+} from '../lab/counters/counter-state.ts';
 import { type MatchTrace, trace } from './trace.ts';
 
 /** One debit of the request, as the copy of its counter answered it. */
@@ -195,13 +202,3 @@ function commitText({ event, reserved, charged }: ReservationReport, { limit, hi
   if (event === 'unknown') return `nothing was reserved under this id: charged ${count(charged)}`;
   return `used ${count(hits)} of ${count(reserved)} reserved${event === 'late' ? ', after the ttl' : ''}, charged ${count(charged)}`;
 }
-
-/** What each source of an answer means. */
-export const sourceTexts = {
-  backend: 'hits are refunded',
-  lease: 'answered from hits that this process has leased',
-  refusal: 'refused from memory: the counter refused before and cannot have room yet',
-  allow: 'the counters cannot be reached, and on_store_failure is allow',
-  deny: 'the counters cannot be reached, and on_store_failure is deny',
-  local: "the counters cannot be reached: counted on this process's share of the limit",
-} as const;

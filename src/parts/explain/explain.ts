@@ -8,12 +8,15 @@ import { findUnmet } from '../../engine/decide/unmet.ts';
 import { describeWouldRefuse, wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import type { Debit, Entries } from '../../engine/ledger/debit.ts';
 import type { Ledger, LedgerFork } from '../../engine/ledger/ledger.ts';
+import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
 import { missingText } from '../../engine/rules/match/required-keys.ts';
+import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
 import type { SharedChild } from '../lab/answers/counters.ts';
 import type { ExplainedDecision, ExplainedDescriptor, ExplainedLimit, Explanation } from '../lab/answers/explain.ts';
+import { sourceTexts } from '../lab/counters/counter-state.ts';
 import { type NamedChild, namedChildren, readChildren } from '../lab/counters/shared-children.ts';
-import { explainDescriptors, type ObservedDebit, sourceTexts } from './explain-descriptors.ts';
+import { explainDescriptors, type ObservedDebit } from './explain-descriptors.ts';
 
 /** What explains a request. */
 interface ExplainOptions {
@@ -50,6 +53,19 @@ export async function explain(wire: WireRequest, options: ExplainOptions): Promi
     decision: explainDecision(answer, tree?.domains.get(request.domain)?.spend ?? decider.spend, descriptors),
     ...storeWarning(decider.ledger, copies.found.observed),
   };
+}
+
+/** Adds empty ids to descriptors that match no rule without them. */
+export function withMissingIds(request: WireRequest, rules: RuleTree | undefined): WireRequest {
+  const { domain } = request;
+  const isLimited = (entries: readonly Entry[]): boolean =>
+    rules !== undefined && 'rule' in match(rules, domain, { entries, requestLimit: undefined });
+  const descriptors = request.descriptors.map((one) => {
+    const { entries } = one;
+    const sent = rules && !isLimited(entries) ? withIds(rules, domain, entries).find(isLimited) : undefined;
+    return sent ? { ...one, entries: [...sent] } : one;
+  });
+  return { ...request, descriptors };
 }
 
 /** The answer and its JSON, or why there is none. */

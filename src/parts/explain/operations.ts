@@ -1,3 +1,4 @@
+import { fields, oneOf } from '../../base/shape.ts';
 import { requestFromJson } from '../../edge/wire/json.ts';
 import { InvalidJson } from '../../edge/wire/json-reader.ts';
 import type { WireRequest } from '../../edge/wire/wire.ts';
@@ -21,14 +22,36 @@ export const explainOperations: OpenOperatorPart = (options, _settings, { opened
       summary: 'the current answer to a request, and the reason; nothing is charged',
       need: 'read',
       domains: 'selected',
+      query: explainQuery,
       body: 'any',
       answers: 'The answer in the format of /json, and its explanation.',
-      answer: ({ rawBody, scope }) => explainRequest(rawBody, scope, options, opened),
+      answer: ({ rawBody, query, scope }) =>
+        explainRequest(rawBody, query.counted === 'true', { options, scope, opened }),
     }),
   ],
 });
 
-async function explainRequest(body: Buffer, scope: Scope, options: AdminOptions, opened: Opened): Promise<Explanation> {
+const explainQuery = fields(
+  {},
+  {
+    counted: {
+      ...oneOf('true', 'false'),
+      description: 'true: descriptors may be those of counters, without ids of requests, as lists have them',
+    },
+  },
+);
+
+interface Explaining {
+  readonly options: AdminOptions;
+  readonly scope: Scope;
+  readonly opened: Opened;
+}
+
+async function explainRequest(
+  body: Buffer,
+  isCounted: boolean,
+  { options, scope, opened }: Explaining,
+): Promise<Explanation> {
   let request: WireRequest;
   try {
     request = requestFromJson(body);
@@ -38,7 +61,7 @@ async function explainRequest(body: Buffer, scope: Scope, options: AdminOptions,
     return { status: 400, error: error.message, descriptors: [] };
   }
   scope.require({ domain: request.domain });
-  const asked = await options.ask({ kind: 'part', part: 'explain', question: { request } });
+  const asked = await options.ask({ kind: 'part', part: 'explain', question: { request, isCounted } });
   const replies = asked as readonly NamedReply<Explanation>[]; // by the same capability
   const [first] = replies;
   if (!first) throw new ApiProblem(503, 'no process that answers requests replied in time');

@@ -82,7 +82,7 @@ export function renderExplanation(
 }
 
 function waitText(ms: number | null): string {
-  if (ms === null) return 'never passes, since it requests more than the limit';
+  if (ms === null) return 'never passes by waiting';
   return ms <= 0 ? 'passes now' : `passes in ${duration(ms)}`;
 }
 

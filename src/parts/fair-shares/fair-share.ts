@@ -131,9 +131,18 @@ function findWaitMs(limit: FairShareLimit, claim: Claim | undefined, state: Stat
 }
 
 /** The keys of a limit by which it is shared, as in a rule; none if it is not. */
-export function writeSharing({ by, spare, path }: Partial<Sharing>): readonly string[] {
-  const kept = path?.length === 0 && spare !== undefined ? `, spare: ${spare}%` : '';
-  return by === undefined ? [] : [`share: { by: ${by}${kept} }`];
+export function writeSharing({ by, spare, path, threshold, thresholdAt }: Partial<Sharing>): readonly string[] {
+  const child = path?.at(-1);
+  const parts = [
+    ...(child && child.reserve > 0 ? [`reserve: ${child.reserve}`] : []),
+    ...(child ? [`weight: ${child.weight}`] : []),
+    ...(child && child.ceiling > 0 ? [`ceiling: ${child.ceiling}`] : []),
+    ...(threshold === undefined ? [] : [`priority: ${threshold}`]),
+    ...(thresholdAt === undefined ? [] : ['priority: value']),
+    ...(by === undefined ? [] : [`by: ${by}`]),
+    ...(path?.length === 0 && spare !== undefined ? [`spare: ${spare}%`] : []),
+  ];
+  return parts.length === 0 ? [] : [`share: { ${parts.join(', ')} }`];
 }
 
 /** The same as JSON. */

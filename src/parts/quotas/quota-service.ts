@@ -66,8 +66,10 @@ export class QuotaService {
 
   /** @param name  value of PROXY_HEADER; undefined for a proxy without a name */
   open(call: QuotaCall, name: string | undefined): QuotaReceiver {
-    if (this.#isClosed) {
-      call.fail(status.UNAVAILABLE, 'the service is shutting down');
+    const isReady = this.#context.rules() !== undefined;
+    if (this.#isClosed || !isReady) {
+      // the proxy keeps its assignments, and opens a stream at its next report
+      call.fail(status.UNAVAILABLE, isReady ? 'the service is shutting down' : 'no rate limit configuration loaded');
       return NO_RECEIVER;
     }
     const names = this.#claim(name);

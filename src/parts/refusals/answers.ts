@@ -21,6 +21,8 @@ const refusedDescriptor = fields(
     /** Hits used before, the request's, and what the limit admits: `5 + 1 = 6 > 5`. */
     arithmetic: text,
     remaining: whole,
+    /** Of a budget: the counts are billionths of this currency. */
+    currency: text,
     /** How long until this limit alone would admit it; null: never. */
     retryAfterMs: orNull(number),
     /** Whether the limit is in shadow mode, or in quota mode, in which it refuses only together with others. */

@@ -65,7 +65,7 @@ export function renderRefusals(sent: RefusalPage, paint: Paint): string {
   return [...(isEmpty ? ['no matching refusals'] : []), renderNewRefusals(sent, paint)].filter(Boolean).join('\n');
 }
 
-const waitText = (ms: number | null): string => (ms === null ? 'never passes' : `passes in ${duration(ms)}`);
+const waitText = (ms: number | null): string => (ms === null ? 'never passes by waiting' : `passes in ${duration(ms)}`);
 
 /** Renders the refusals since the last page, and notes about missing ones. */
 export function renderNewRefusals({ refusals, dropped, more, lost }: RefusalPage, paint: Paint): string {

@@ -1,16 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import { placeFields } from '../../edge/listing/describe.ts';
-import { showCount } from '../../engine/algorithms/money.ts';
 import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { BLOCK_COUNTER, describeApplied } from '../../engine/decide/overrides.ts';
 import { describeWouldRefuse, wouldRefuse } from '../../engine/decide/would-refuse.ts';
-import { capacityAt, isShared } from '../../engine/holds/limits.ts';
+import { isShared } from '../../engine/holds/limits.ts';
 import { answerSource } from '../../engine/ledger/debit.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
-import { describeShare, withBlock } from '../lab/counters/counter-state.ts';
+import { describeShare, sourceTexts, withBlock, writeSum } from '../lab/counters/counter-state.ts';
 import type { RefusalPage, RefusedDescriptor, SampledRefusal } from './answers.ts';
 
 /** The most refusals explained in a second, and bounds on the size of each. */
@@ -118,9 +117,9 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
   if (verdict.kind !== 'limited')
     return { entries: cut, outcome: verdict.kind, ...('rule' in verdict && { rule: verdict.rule.path }) };
   const { rule, limit, label, policy, decision, hits } = verdict;
-  const { hitsBefore, limitRemaining, retryAfterMs, code } = decision;
+  const { limitRemaining, retryAfterMs, code } = decision;
   const isOver = code === 'OVER_LIMIT';
-  const count = (hits: number): string => showCount(limit, hits);
+  const source = answerSource(decision);
   const isBlock = limit.counter === BLOCK_COUNTER;
   return {
     entries: cut,
@@ -131,16 +130,16 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
     limit: describeApplied(verdict),
     ...(label.name !== '' && !isBlock && { name: label.name }),
     code,
-    source: answerSource(decision),
+    source,
     arithmetic: isBlock
       ? 'blocked'
-      : decision.share && isShared(limit)
-        ? describeShare(limit, decision.share)
-        : withBlock(
-            `${count(hitsBefore)} + ${count(hits)} = ${count(hitsBefore + hits)} ${isOver ? '>' : '≤'} ${count(capacityAt(limit, decision))}`,
-            decision,
-          ),
+      : source !== 'backend'
+        ? sourceTexts[source]
+        : decision.share && isShared(limit)
+          ? describeShare(limit, decision.share)
+          : withBlock(writeSum(limit, hits, decision), decision),
     remaining: limitRemaining,
+    ...(limit.currency !== undefined && { currency: limit.currency }),
     ...(isOver && !isBlock && { retryAfterMs: passesInMs(retryAfterMs) }),
     ...(policy.shadow && { shadow: true }),
     ...(policy.quota && { quota: true }),

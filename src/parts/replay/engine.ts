@@ -17,6 +17,7 @@ import { Overrides } from '../../engine/decide/overrides.ts';
 import { shownRemaining } from '../../engine/decide/shown.ts';
 import type { Limit } from '../../engine/holds/limits.ts';
 import { createEstimates } from '../../engine/ledger/estimates.ts';
+import { countedEntries } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { hashBlind } from './hashed-values.ts';
 import type { TrafficCounts } from './input.ts';
@@ -97,7 +98,8 @@ export class ReplayEngine {
       while (at < end - 1 && this.#named[at]?.limit !== verdict.limit) at++;
       const { rule, limit } = verdict;
       const isChild = rule.sharedBelow !== undefined; // listed by itself
-      const key = isChild ? this.#keys(limit, domain, descriptors[place]?.entries ?? []) : this.#named[at]?.key;
+      const sent = descriptors[place]?.entries ?? [];
+      const key = isChild ? this.#keys(limit, domain, countedEntries(rule, sent)) : this.#named[at]?.key;
       at = end;
       return toDescriptor(verdict, key);
     });

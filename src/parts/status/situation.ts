@@ -136,7 +136,7 @@ function ruleTroubles({ pending, problems, source }: Status['rules']): readonly 
   if (pending === null) return [];
   const [are, advice] =
     pending === 'invalid'
-      ? ['are invalid', 'correct them: weir check finds all problems, and files are loaded within a second']
+      ? ['are invalid', 'correct the rules: weir check finds all problems, and files are loaded within a second']
       : ['could not be read', `reading is tried again; check ${source}`];
   return [degraded(`newer rules ${are}, and the previous ones stay in force: ${first}`, advice)];
 }

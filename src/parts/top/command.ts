@@ -24,7 +24,7 @@ export function addTopCommand(program: Command, surroundings: Surroundings): voi
 }
 
 export function renderTop({ by, rules }: Answers['GET /api/v1/top'], paint: Paint): string {
-  if (rules.length === 0) return `no ${by} in the last minute`;
+  if (rules.length === 0) return `no hits${topTexts[by]} in the last minute`;
   return rules
     .map(({ rule, total, keys, ...sampled }) => {
       const width = Math.max(...keys.map(({ hits }) => String(hits).length), 0);
@@ -33,9 +33,17 @@ export function renderTop({ by, rules }: Answers['GET /api/v1/top'], paint: Pain
         return `  ${String(hits).padStart(width)}  ${descriptor}${bounds}`;
       });
       const note = estimateNote(sampled);
-      return [`${paint.strong(rule)}  ${counted(total, by.slice(0, -1))} in the last minute${note}`, ...rows].join(
+      return [`${paint.strong(rule)}  ${counted(total, 'hit')}${topTexts[by]} in the last minute${note}`, ...rows].join(
         '\n',
       );
     })
     .join('\n\n');
 }
+
+/** What happened to the hits of a list. */
+const topTexts = {
+  hits: '',
+  refusals: ' refused',
+  refused_requests: ' refused',
+  shadowed: ' let pass by shadow or quota mode',
+} as const;

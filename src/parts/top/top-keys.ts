@@ -14,8 +14,18 @@ const CAPACITY = 1_000;
 /** The name under which rules without tables of their own share one. */
 export const SHARED_TABLE = '(rules without a table of their own)';
 
+/** The hits of a descriptor; the verdict of a budget has what they cost. */
+const hitsOf = ({ hits, limit, rule }: LimitedVerdict): number =>
+  rule.unitCost && limit.currency !== undefined ? hits / rule.unitCost.billionths : hits;
+
 /** The fraction of the memory reserved for the shared table. */
 const SHARED_PART = 1 / 8;
+
+/** How many hits a sampled hit stands for, and how many requests. */
+interface Weight {
+  readonly weight: number;
+  readonly ofRequest: number;
+}
 
 type LimitedVerdict = Extract<Verdict, { kind: 'limited' }>;
 
@@ -47,20 +57,22 @@ export class TopKeys {
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
       if (verdict?.kind !== 'limited' || verdict.hits <= 0) continue;
-      const weight = this.#sample.weightOf(verdict.hits);
-      if (weight > 0) this.#count(descriptors[at]?.entries ?? [], verdict, weight, overallCode);
+      const hits = hitsOf(verdict);
+      const weight = this.#sample.weightOf(hits);
+      if (weight > 0)
+        this.#count(descriptors[at]?.entries ?? [], verdict, { weight, ofRequest: weight / hits }, overallCode);
     }
   }
 
-  #count(entries: readonly Entry[], verdict: LimitedVerdict, hits: number, overall: Code): void {
+  #count(entries: readonly Entry[], verdict: LimitedVerdict, { weight, ofRequest }: Weight, overall: Code): void {
     const { rule, decision, code, shadowRefusals } = verdict;
     if (isCommit(decision)) return;
     const name = createTopName(countedEntries(rule, entries));
-    this.#add(rule.path, 'hits', name, hits);
+    this.#add(rule.path, 'hits', name, weight);
     if (code === 'OVER_LIMIT' && overall === 'OVER_LIMIT') {
-      this.#add(rule.path, 'refusals', name, hits);
-      this.#add(rule.path, 'refused_requests', name, hits / verdict.hits); // 1, unless requests are sampled
-    } else if (decision.code === 'OVER_LIMIT' || shadowRefusals) this.#add(rule.path, 'shadowed', name, hits);
+      this.#add(rule.path, 'refusals', name, weight);
+      this.#add(rule.path, 'refused_requests', name, ofRequest); // 1, unless requests are sampled
+    } else if (decision.code === 'OVER_LIMIT' || shadowRefusals) this.#add(rule.path, 'shadowed', name, weight);
   }
 
   /** To be called every ten seconds. */

@@ -81,3 +81,15 @@ test.each([
   const [rule] = rulesFrom(`domain: d\ndescriptors: [{key: k, rate_limit: {${limit}, requests_per_unit: 2}}]`).rules;
   expect(rule?.limits.map(describeLimit)).toEqual([expected]);
 });
+
+test('a listed child of a shared limit has its part of it', () => {
+  const rules = rulesFrom(`
+domain: demo
+descriptors:
+  - key: api
+    rate_limit: { unit: minute, requests_per_unit: 10, share: { by: tenant } }
+    descriptors: [{ key: tenant, value: acme, share: { reserve: 2, weight: 3, ceiling: 5, priority: sheddable } }]
+`);
+  const lines = [...rules.rules].map(describeRule);
+  expect(lines.join('\n')).toContain('share: { reserve: 2, weight: 3, ceiling: 5, priority: 60 }');
+});

@@ -585,3 +585,34 @@ test('an override applies until its end', async () => {
   clock.advance(1);
   expect(shown(await ask(decider, eve))).toEqual(['OK 8']);
 });
+
+test.each([
+  ['a block', { kind: 'block' }, ['OVER_LIMIT 0', 'OK 8']],
+  ['a limit', { kind: 'limit', requestsPerUnit: 3, unit: 'MINUTE' }, ['OK 2', 'OK 8']],
+] as const)(
+  '%s by an operator applies to a descriptor whose rule another one of the request replaces',
+  async (_, effect, expected) => {
+    const clock = fakeClock();
+    const overrides = new Overrides(clock, () => 60_000);
+    const { entries } = descriptor('user=eve');
+    const nodes = `  - {key: user, rate_limit: {name: base, unit: minute, requests_per_unit: 9}}
+  - {key: plan, rate_limit: {replaces: [{name: base}], unit: minute, requests_per_unit: 9}}`;
+    const decider = deciderFor(shop(nodes), { overrides, clock });
+    expect(shown(await ask(decider, 'user=eve', 'plan=gold'))).toEqual(['no_rule', 'OK 8']);
+    overrides.replace([{ domain: DOMAIN, entries, effect, untilMs: clock() + 9_000, by: 'admin', reason: 'abuse' }]);
+    expect(shown(await ask(decider, 'user=eve', 'plan=silver'))).toEqual(expected);
+    expect(shown(await ask(decider, 'user=ann', 'plan=silver'))).toEqual(['no_rule', 'OK 7']);
+  },
+);
+
+test('a block by an operator refuses in quota mode, beside quotas with room', async () => {
+  const clock = fakeClock();
+  const overrides = new Overrides(clock, () => 60_000);
+  const { entries } = descriptor('user=eve');
+  const untilMs = clock() + 9_000;
+  overrides.replace([{ domain: DOMAIN, entries, effect: { kind: 'block' }, untilMs, by: 'admin', reason: 'abuse' }]);
+  const nodes = ['user', 'path'].map((key) => `  - {key: ${key}, rate_limit: {unit: minute, requests_per_unit: 9}}`);
+  const decider = deciderFor(shop(nodes.join('\n')), { overrides, clock, quotaMode: true });
+  expect(await ask(decider, 'user=eve', 'path=/')).toMatchObject({ overallCode: 'OVER_LIMIT', retryAfterMs: 9_000 });
+  expect((await ask(decider, 'user=ann', 'path=/')).overallCode).toBe('OK');
+});

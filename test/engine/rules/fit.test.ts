@@ -139,7 +139,7 @@ const rule = (more: string) => `domain: d\ndescriptors: [{key: k, rate_limit: ${
 test.each([
   ['algorithm: token_bucket', 'algorithm: token_bucket'],
   ['algorithm: in_flight, ttl: 60s', 'algorithm: in_flight'],
-  ['share: {by: tenant}', 'share: share'],
+  ['share: {by: tenant}', 'share:'],
 ])('a store without scripts refuses %s by name, with the reason', (more, what) => {
   const text = rule(more).replace('unit: day, ', more.includes('in_flight') ? '' : 'unit: minute, ');
   const runs = { reason: () => undefined, learn: async () => false };

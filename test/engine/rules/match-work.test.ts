@@ -22,7 +22,7 @@ const crossed = (count: number) => {
 function unitsOf(rules: ReturnType<typeof rulesWith>, values: readonly string[], key = 'path'): number {
   const work = new RequestWork();
   const descriptors = values.map((value) => ({ entries: [{ key, value }], requestLimit: undefined }));
-  matchAll(rules, 'demo', descriptors, fakeClock(), work);
+  matchAll(rules, 'demo', descriptors, { clock: fakeClock(), work });
   return work.units;
 }
 
@@ -59,7 +59,7 @@ test.each([20, 100, 1_000])('with %i patterns, a request is refused before its w
   const values = Array.from({ length: 250 }, () => text);
   const work = new RequestWork();
   const descriptors = values.map((value) => ({ entries: [{ key: 'path', value }], requestLimit: undefined }));
-  expect(() => matchAll(rules, 'demo', descriptors, fakeClock(), work)).toThrow(TooCostly);
+  expect(() => matchAll(rules, 'demo', descriptors, { clock: fakeClock(), work })).toThrow(TooCostly);
   expect(work.units).toBeLessThanOrEqual(MAX_MATCH_UNITS);
 });
 

@@ -144,6 +144,15 @@ const ruleAdvised = (rateLimit: string) => {
   return { text, ...advisedRules(rulesFrom(text)) };
 };
 
+test('a budget, which counts money, gets no advice', () => {
+  const text =
+    'domain: demo\ndescriptors:\n  - { key: app, unit_cost: 0.01 USD, rate_limit: { unit: day, budget: 5.00 USD } }\n';
+  expect(advisedRules(rulesFrom(text))).toEqual({
+    rules: [],
+    skipped: ['demo.app: a budget counts money; how many requests it admits follows from their cost'],
+  });
+});
+
 test('a limit that sites share is left out, since a site sees only its own part', () => {
   const shared = '{ unit: minute, requests_per_unit: 60, sites: { mode: escrow } }';
   expect(ruleAdvised(`rate_limit: ${shared}`)).toMatchObject({

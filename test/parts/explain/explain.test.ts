@@ -284,7 +284,7 @@ test('explain names the rule, position, counter and arithmetic of each limit', a
       before: { used: 1 },
       arithmetic: '3 × 0.35 + 0 + 1 = 2.05 ≤ 10',
     },
-    { algorithm: 'token_bucket', before: { used: 3, remaining: 1 }, arithmetic: '2.56 + 1 = 3.56 ≤ 4' },
+    { algorithm: 'token_bucket', before: { used: 3, remaining: 1 }, arithmetic: '2.56 + 1 = 3.56 ≤ burst of 4' },
   ]);
   expect(decision).toMatchObject({ code: 'OK', why: 'every limit has room', decidedBy: [], passesInMs: 0 });
 });

@@ -66,9 +66,9 @@ describe('a burst below the rate', () => {
   test.each(
     Object.entries({
       'unit: second, requests_per_unit: 10, burst: 5':
-        '3: burst is below the rate: 5 of the 10 hits of a second pass at once',
+        '3: is below the rate: 5 of the 10 hits of a second pass at once',
       'unit: minute, requests_per_unit: 60, burst: 30, refill: interval':
-        '3: burst is below the rate: a refill of 60 tokens fills only 30',
+        '3: is below the rate: a refill of 60 tokens fills only 30',
     }),
   )('%s', (numbers, message) => {
     expect(warnings(bucket(numbers))).toEqual([message]);
@@ -110,7 +110,7 @@ test('count_denied has no effect if refused requests spend nothing', () => {
     '  - { key: user, rate_limit: { algorithm: sliding_window_log, unit: day, requests_per_unit: 5, count_denied: true } }\n';
   expect(warnings(log)).toEqual([]);
   expect(warnings(log, 'spend: all_or_nothing\n')).toEqual([
-    '4: count_denied has no effect: with spend: all_or_nothing refused hits are not counted',
+    '4: has no effect: with spend: all_or_nothing refused hits are not counted',
   ]);
 });
 

@@ -78,6 +78,18 @@ test('with SHADOW_MODE proxies allow everything', async () => {
   }
 });
 
+test('before rules are loaded, streams fail, so that proxies keep their quotas', async () => {
+  const env = { CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_SERVER_URL: '127.0.0.1:1' };
+  const empty = await launch({ ...env, FORCE_START_WITHOUT_INITIAL_CONFIG: 'true' });
+  try {
+    const stream = open('early', empty);
+    stream.report({ user: 'ann' }, 1, 5);
+    expect(await stream.ended).toMatchObject({ code: status.UNAVAILABLE });
+  } finally {
+    await empty.stop();
+  }
+});
+
 test('a report that changes nothing is not answered', async () => {
   const stream = open('quiet');
   stream.report({ user: 'cem' }, 1);

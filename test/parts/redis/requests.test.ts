@@ -46,7 +46,7 @@ const ROUNDS = Number(process.env.RECORDED_ROUNDS ?? 20);
  * Digests of what the script answered, stored and booked as usage when it was written by hand in Lua. Shared rates are
  * stored in another format since.
  */
-const recorded: Readonly<Record<number, string>> = { 20: '3a42ea782e72ad76', 1250: '5d47c747c65dc2ca' };
+const recorded: Readonly<Record<number, string>> = { 20: '3a42ea782e72ad76', 1250: '28316ee5fa411e6b' };
 
 const BATCHES = 40;
 const START_MS = 1_700_000_000_000;

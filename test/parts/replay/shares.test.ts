@@ -63,6 +63,26 @@ test('replay says which child of a shared limit is refused, and which one a chan
   expect(change).toMatchObject({ keysNewlyHurt: 1, keysNewlySpared: 1 });
 });
 
+test('requests in flight of a child are those of one client, whatever their ids', async () => {
+  const rules = rulesFrom(`
+domain: demo
+descriptors:
+  - key: api
+    descriptors:
+      - key: id
+        not_counted: hold
+        rate_limit: { algorithm: in_flight, requests_per_unit: 2, ttl: 30s, share: { by: tenant, spare: 0% } }
+`);
+  const memory = { maxCounters: 10_000, maxBytes: 10_000_000 };
+  const engine = new ReplayEngine(rules, { shadowMode: false, quotaMode: false, spend: 'each', memory });
+  async function* traffic(): RecordedTraffic {
+    const sent = ['1', '2', '3', '4'].map((id) => requestOf(`api=x,id=${id},tenant=a`));
+    yield sent.map((one, at) => ({ timeMs: 1_700_000_000_000 + at, request: decodeRequest(one) }));
+  }
+  const figures = await figuresOf(traffic(), engine);
+  expect(figures.rules.rules.get('demo.api.id.tenant')).toMatchObject({ keysHurt: 1, refused: 2 });
+});
+
 test('in a simulation, users that share a limit are seldom refused because of a scraper', async () => {
   const parsed = parseMapping(
     'shared',

@@ -196,7 +196,7 @@ test('a push that conflicts with the overlay is refused with the line of the ove
   push('v1', perUser(5));
   await untilInForce('local_share: 4');
   push('v2', perUser(3));
-  await asked('v1', 2, `${folder}/overlay.yaml:5: local_share must be 1 to requests_per_unit`);
+  await asked('v1', 2, `${folder}/overlay.yaml:5: must be 1 to requests_per_unit`);
   expect(inForce()).toContain('requests_per_unit=5, ');
   overlay(...overRoute('on_store_failure: local, local_share: 3'));
   await untilInForce('requests_per_unit=3, shadow_mode: false, on_store_failure: local, local_share: 3');

@@ -86,27 +86,37 @@ const REPLACED: Miss = { kind: 'no_rule' };
  * Finds the limits that apply to each descriptor of a request now, without those that another descriptor's rule
  * replaces.
  *
- * @param clock  only read if limits depend on the time
- * @param work   charged before patterns are tried
+ * @param clock     only read if limits depend on the time
+ * @param work      charged before patterns are tried
+ * @param override  returns what applies to the descriptor at this index instead of its match, whatever replaces that
  * @throws TooCostly
  */
 export function matchAll(
   rules: RuleTree,
   domain: string,
   descriptors: readonly Descriptor[],
-  clock: Clock,
-  work?: RequestWork,
+  { clock, work, override }: MatchOptions,
 ): readonly Match[] {
   const found = rules.domains.get(domain);
   if (!found) return descriptors.map(() => NO_DOMAIN);
   const matches = descriptors.map((descriptor) => atTime(matchIn(found, rules, descriptor, { work }), clock));
-  if (!matches.some((found) => 'rule' in found && found.rule.replaces.length > 0)) return matches;
+  const isReplacing = matches.some((found) => 'rule' in found && found.rule.replaces.length > 0);
+  if (!isReplacing && !override) return matches;
   const replaced = new Set(matches.flatMap((found) => ('rule' in found ? found.rule.replaces : [])));
-  return matches.map((found) => withoutReplaced(found, replaced));
+  return matches.map((found, at) => {
+    const applied = override?.(found, at) ?? found;
+    return applied === found ? withoutReplaced(found, replaced) : applied;
+  });
+}
+
+interface MatchOptions {
+  readonly clock: Clock;
+  readonly work?: RequestWork;
+  readonly override?: ((found: Match, at: number) => Match) | undefined;
 }
 
 function withoutReplaced(found: Match, replaced: ReadonlySet<string>): Match {
-  if (found.kind !== 'limited') return found;
+  if (found.kind !== 'limited' || replaced.size === 0) return found;
   const limits = found.limits.filter(({ label: { name } }) => !replaced.has(name));
   return limits.length === 0 ? REPLACED : { ...found, limits };
 }

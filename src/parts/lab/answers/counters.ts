@@ -23,7 +23,7 @@ export const holdFields = {
     /** Why the limit changed last, or did not. */
     why: text,
   }),
-  /** What a child has of the counter of a shared limit, in the current second. */
+  /** What a child has of the counter of a shared limit, in the current second, or the window of the limit. */
   share: fields({
     used: whole,
     /** Used beyond its own reservation. */
@@ -53,6 +53,8 @@ export const sharedChild = fields(
     ceiling: whole,
     /** What it uses are slots. */
     slots: onlyTrue,
+    /** Its use is that of the current window: `second`, `minute`; absent for slots. */
+    window: text,
     /** It has had no hits for a second or more. */
     idle: onlyTrue,
     /** It is the descriptor's own child, or one above that. */

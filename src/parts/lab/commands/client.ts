@@ -36,6 +36,8 @@ interface SentText {
 
 const isText = (body: object): body is SentText => 'text' in body && 'type' in body;
 
+const EXPECTED = 'expected the debug port of Weir: see --target and WEIR_TARGET';
+
 /** A call of the admin API. */
 interface ApiCall<O extends keyof Answers> {
   /** `GET /api/v1/top`. */
@@ -63,7 +65,7 @@ export async function callApi<O extends keyof Answers>(
   )
     .then(async (url) => {
       if (ca !== undefined && url.protocol !== 'https:')
-        throw new Error('--ca requires https: remove it, or put https:// before the target');
+        throw failed('--ca requires https: remove it, or put https:// before the target');
       const call = (known: string | undefined) =>
         send(url, {
           method,
@@ -76,7 +78,9 @@ export async function callApi<O extends keyof Answers>(
       const answer = await call(token ?? local);
       return local !== undefined && answer.status === 401 ? call(undefined) : answer; // it is of an earlier start
     })
-    .catch((error: Error) => Promise.reject(failed(error.message)));
+    .catch((error: Error) =>
+      Promise.reject(error instanceof CommandFailed ? error : failed(`${error.message}; ${EXPECTED}`)),
+    );
   if (status === 401 && !token)
     throw failed(
       'this command needs a token: set --token or WEIR_TOKEN to one of ADMIN_TOKEN, or to that in the address of the console that the service printed at its start',

@@ -1,5 +1,5 @@
 import { writeDuration } from '../../../base/texts.ts';
-import type { Account, Drawing, State } from '../../../engine/algorithms/limit.ts';
+import { type Account, type Decision, type Drawing, type State, unitMs } from '../../../engine/algorithms/limit.ts';
 import { showCount } from '../../../engine/algorithms/money.ts';
 import type { Claim } from '../../../engine/holds/claim.ts';
 import {
@@ -9,6 +9,7 @@ import {
   type Limit,
   limitsInFlight,
   type SharedLimit,
+  unitOf,
 } from '../../../engine/holds/limits.ts';
 import { moveTexts, type Reports, type ShareReport } from '../../../engine/holds/reports.ts';
 import type { CounterState, SharedChild } from '../answers/counters.ts';
@@ -36,7 +37,7 @@ export function counterState(limit: Limit, state: State | undefined, nowMs: numb
   const { currency } = limit;
   const unit = currency !== undefined && { currency };
   const child = share && (claim?.share ?? claim?.slotShare) && { share: pick(share) };
-  const resets = { resetsInMs: state ? Math.max(resetsInMs, 0) : 0 };
+  const resets = { resetsInMs: state && unitOf(limit) !== 'allocated' ? Math.max(resetsInMs, 0) : 0 };
   return { used, remaining, ...resets, ...oldest, ...onHold, ...blocked, ...unit, ...child };
 }
 
@@ -75,10 +76,35 @@ export function writeArithmetic(limit: Limit, { state, nowMs, hits, claim = {} }
   const left = [...terms, ...requested];
   const summed = showCount(limit, sum);
   const total = left.length > 1 || summed !== left[0] ? `${left.join(' + ')} = ${summed}` : summed;
-  const most = showCount(limit, capacityAt(limit, described));
+  const most = capacityText(limit, described);
   const room = mayOwe > 0 ? `${most} + ${showCount(limit, mayOwe)} that may wait` : most;
   return `${total} ${isOver ? '>' : '≤'} ${room}${note === undefined ? '' : `: ${note}`}`;
 }
+
+/** What a limit admits: `5`, with soft hits `5 + 3 soft`, of a bucket `burst of 20`. */
+function capacityText(limit: Limit, reports: Reports): string {
+  const { soft, requestsPerUnit } = limit;
+  const capacity = capacityAt(limit, reports) - soft;
+  const burst = 'burst' in limit && capacity === limit.burst && capacity !== requestsPerUnit ? 'burst of ' : '';
+  return `${burst}${showCount(limit, capacity)}${soft > 0 ? ` + ${soft} soft` : ''}`;
+}
+
+/** The sum of a decision, without the state of its counter: `5 + 1 = 6 > 5`. */
+export function writeSum(limit: Limit, hits: number, decision: Decision & Reports): string {
+  const { hitsBefore, code } = decision;
+  const [before, requested, sum] = [hitsBefore, hits, hitsBefore + hits].map((one) => showCount(limit, one));
+  return `${before} + ${requested} = ${sum} ${code === 'OVER_LIMIT' ? '>' : '≤'} ${capacityText(limit, decision)}`;
+}
+
+/** What each source of an answer means. */
+export const sourceTexts = {
+  backend: 'hits are refunded',
+  lease: 'answered from hits that this process has leased',
+  refusal: 'refused from memory: the counter refused before and cannot have room yet',
+  allow: 'the counters cannot be reached, and on_store_failure is allow',
+  deny: 'the counters cannot be reached, and on_store_failure is deny',
+  local: "the counters cannot be reached: counted on this process's share of the limit",
+} as const;
 
 /**
  * The same, with the block that applies to a limit: `3 + 1 = 4 > 3, which begins a block of 10m`.
@@ -105,15 +131,15 @@ export function describeShare(
   const child = limit.path[level - 1] ?? limit.path.at(-1);
   const reserve = currentReserve(limit, { used, borrowed, unspent });
   const isRate = !limitsInFlight(limit);
-  const spent = isRate ? `${used} used in this second` : `${used} ${used === 1 ? 'slot' : 'slots'} held`;
-  const unit = isRate ? 'per second' : 'slots';
+  const spent = isRate ? `${used} used in this ${windowName(limit)}` : `${used} ${used === 1 ? 'slot' : 'slots'} held`;
+  const unit = isRate ? `per ${windowName(limit)}` : 'slots';
   switch (reason) {
     case 'passed':
       if (reserve === 0) return `${spent}, within its fair share`;
       if (borrowed === 0) return `${spent}, ${unspent} of its reservation left`;
       return `${spent}, ${borrowed} borrowed${lendersText(children, unit)}; its reservation of ${reserve} ${unspent === 0 ? 'is used up' : `has ${unspent} left`}`;
     case 'empty':
-      return `${isRate ? `the limit of ${limit.requestsPerUnit} per second is` : 'all slots are'} used up by all ${limit.path[0]?.key ?? 'child'} values`;
+      return `${isRate ? `the limit of ${limit.requestsPerUnit} ${unit} is` : 'all slots are'} used up by all ${limit.path[0]?.key ?? 'child'} values`;
     case 'held':
       if (held === 0) return `${spent}; what is left is kept for those that come next`;
       return `${spent}; what is left, at most ${held}, is reserved for ${holdersText(children)}`;
@@ -125,6 +151,10 @@ export function describeShare(
       return `this ${child?.key ?? 'child'} has reached its ceiling of ${child?.ceiling ?? 0} ${unit}`;
   }
 }
+
+/** The window in which a shared limit counts what its children use. */
+export const windowName = ({ windowMs }: Pick<Limit, 'windowMs'>): string =>
+  windowMs === unitMs.SECOND ? 'second' : windowMs === unitMs.MINUTE ? 'minute' : writeDuration(windowMs);
 
 /** What the last child on the path has reserved: of an adaptive limit, its part of the current slots. */
 export function currentReserve(

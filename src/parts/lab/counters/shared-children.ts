@@ -14,7 +14,7 @@ import type { LedgerFork } from '../../../engine/ledger/ledger.ts';
 import { type Entry, followEntries, inRuleOrder, type Match, withIds } from '../../../engine/rules/match/match.ts';
 import type { RuleLimit, RuleTree } from '../../../engine/rules/match/tree.ts';
 import type { SharedChild } from '../answers/counters.ts';
-import { currentReserve } from './counter-state.ts';
+import { currentReserve, windowName } from './counter-state.ts';
 
 /** A child of a shared limit, and the debit that reads its state. */
 export interface NamedChild {
@@ -96,7 +96,7 @@ export function readChildren(
       reserve,
       weight,
       lends: lentHits(limit, share, isActive),
-      ...(limitsInFlight(limit) && { slots: true as const }),
+      ...(limitsInFlight(limit) ? { slots: true as const } : { window: windowName(limit) }),
       ...(ceiling > 0 && { ceiling }),
       ...(!isActive && used === 0 && { idle: true as const }),
       ...(isOwn && { own: true as const }),

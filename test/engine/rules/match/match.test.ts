@@ -285,7 +285,7 @@ describe('limits that replace others of the same request', () => {
     ['b=1 q=1 a=1', '2 MINUTE r.b; no rule; no rule'],
   ])('%s: %s', (written, expected) => {
     const descriptors = written.split(' ').map((one) => ({ entries: entriesOf(one), requestLimit: undefined }));
-    expect(matchAll(domains.r, 'r', descriptors, fakeClock()).map(told).join('; ')).toBe(expected);
+    expect(matchAll(domains.r, 'r', descriptors, { clock: fakeClock() }).map(told).join('; ')).toBe(expected);
   });
 
   test('do not replace limits without a name', () => {
@@ -294,7 +294,7 @@ describe('limits that replace others of the same request', () => {
       { entries: entriesOf('a=1'), requestLimit: { limit } },
       { entries: entriesOf('b=1'), requestLimit: undefined },
     ];
-    const matches = matchAll(domains.r, 'r', descriptors, fakeClock());
+    const matches = matchAll(domains.r, 'r', descriptors, { clock: fakeClock() });
     expect(matches.map(told)).toEqual(['10 SECOND r.a_1', '2 MINUTE r.b']);
   });
 });
