@@ -127,7 +127,7 @@ function comparing(live: string, candidateText: string): () => Promise<unknown> 
   candidate.load({ text: candidateText, by: 'anna', reason: 'a test' });
   const rules = rulesFrom(live);
   const settings = { counters: { split: undefined }, rules: { candidate: { path: 'rules' } } };
-  const options = { candidate, rules: () => rules, settings } as unknown as AdminOptions; // the only properties that are read
+  const options = { sourced: { candidate }, rules: () => rules, settings } as unknown as AdminOptions; // the only properties that are read
   const unkept = {} as Parameters<typeof candidateOperations>[2]; // since the candidate is in files
   const { operations } = candidateOperations(options, settings as unknown as Settings, unkept);
   const found = operations.find(({ path }) => path === '/api/v1/candidate/diff');
