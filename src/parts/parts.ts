@@ -26,8 +26,8 @@ import { discoveredRules } from './xds/source.ts';
 // Optional capabilities, each in a folder beside this file. The core imports the files beside these folders, and nothing
 // else of them: this one, `commands.ts`, `operators.ts` and `answers.ts`, which are apart since different processes load
 // them, and for the engine `stores.ts`, `limit-kinds.ts`, `rule-keys.ts`, `limit-readers.ts`, `limit-times.ts`,
-// `shared-rules.ts`, `ledger-keepers.ts` and `rule-checks.ts`. A capability can be taken out by deleting its folder and the lines of these
-// files that name it.
+// `shared-rules.ts`, `ledger-keepers.ts` and `rule-checks.ts`. A capability can be taken out by deleting its folder and
+// the lines of these files that name it.
 
 /** By the names of folders. */
 export type Parts<T> = Readonly<Record<string, T>>;

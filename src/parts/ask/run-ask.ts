@@ -21,6 +21,7 @@ import {
   type WireResponse,
   type WireStatus,
 } from '../../edge/wire/wire.ts';
+import { MAX_WINDOW_MS } from '../../engine/algorithms/limit.ts';
 import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-tls.ts';
 import { systemCas } from '../../h2/identity/system-cas.ts';
 import { fromStruct } from '../../protobuf/struct.ts';
@@ -177,7 +178,8 @@ function describeStatus(
   const window = unit_multiplier ? `${unit_multiplier.value} × ${unitName}` : unitName;
   const { limit = requests_per_unit, remaining = limit_remaining } = detail;
   const rate = unit === unitNumbers.UNKNOWN ? `limit of ${limit}` : `${limit} per ${window}`; // slots have no window
-  const reset = duration_until_reset ? `, resets in ${duration_until_reset.seconds} s` : '';
+  const resetSeconds = duration_until_reset?.seconds ?? Number.POSITIVE_INFINITY;
+  const reset = resetSeconds * 1_000 < MAX_WINDOW_MS ? `, resets in ${resetSeconds} s` : ''; // an allocation stays
   return `${name === '' ? '' : `${name}: `}${rate}, ${remaining} remaining${reset}${why}`;
 }
 

@@ -177,9 +177,9 @@ function writeInner(list: Reservations): void {
  * To reserve, the unchanged algorithm tests without a charge whether the hits on hold and the requested ones pass
  * together. To commit, it charges the hits used, even beyond the limit. If windows end for all requests at once
  * (`fixed_window`, except with `first_hit`), a reservation counts in the window in which it was made, and a commit is
- * charged to the window of its own time. A lapsed reservation is charged by the next step, at the time at which it lapsed,
- * and corrected by a late commit, as far as it still counts. A peek sees it as charged, but leaves it to the next step. A charge of 0 hits by nobody
- * does nothing else.
+ * charged to the window of its own time. A lapsed reservation is charged by the next step, at the time at which it
+ * lapsed, and corrected by a late commit, as far as it still counts. A peek sees it as charged, but leaves it to the
+ * next step. A charge of 0 hits by nobody does nothing else.
  *
  * @param nowMs   may run backwards (clock skew): nothing expires then
  * @param hits    reserve: hits to hold, 0 to peek; commit: hits used; negative for charged hits to return
@@ -283,8 +283,8 @@ function isLapseCharged(limit: ReservationNumbers, list: Reservations, nowMs: nu
 }
 
 /**
- * Charges what has lapsed since the last step at the time at which it lapsed, and drops what is too old for a late commit. A step without a charge
- * leaves this to the next one.
+ * Charges what has lapsed since the last step at the time at which it lapsed, and drops what is too old for a late
+ * commit. A step without a charge leaves this to the next one.
  *
  * @returns the list, or a copy if the step changes nothing
  */
