@@ -104,7 +104,14 @@ export const kinds: readonly Kind[] = [
       return { ...counted, algorithm, name: algorithm, limit: `{ ${DAY}, algorithm: ${algorithm}${own} }` };
     },
   ),
-  { ...windowed, name: 'soft', limit: '{ unit: day, requests_per_unit: 2, soft: 1 }', shown: 2, policy: 'q=2;w=86400' },
+  {
+    ...windowed,
+    name: 'soft',
+    limit: '{ unit: day, requests_per_unit: 2, soft: 1 }',
+    shown: 2,
+    policy: 'q=2;w=86400',
+    refusal: '> 2 + 1 soft',
+  },
   { ...windowed, name: 'charged', limit: `{ ${DAY}, charge: always }`, usage: 5 },
   { ...windowed, name: 'active', limit: `{ ${DAY}, active: { hours: 00:00-24:00 } }` },
   {
@@ -147,6 +154,7 @@ export const kinds: readonly Kind[] = [
     limit: '{ algorithm: in_flight, requests_per_unit: 2, soft: 1, ttl: 60s }',
     shown: 2,
     policy: 'q=2;qu="concurrent-requests"',
+    refusal: '> 2 + 1 soft',
   },
   { ...slots, name: 'shared_slots', isShared: true, limit: `{ ${SLOTS}, share: { by: tenant, spare: 0% } }` },
   {

@@ -59,8 +59,10 @@ test('health is not serving, and one log line names the reason, if the user lack
     status: 500,
     text: expect.stringContaining('no permissions to access one of the keys'),
   });
-  const refused = (await operator.call('ACL', 'LOG')) as readonly (readonly unknown[])[]; // alternating names and values
-  expect(refused.flat()).toContain('weir_probe|1:0');
+  await weir.waitFor(async () => {
+    const refused = (await operator.call('ACL', 'LOG')) as readonly (readonly unknown[])[]; // alternating names and values
+    return refused.flat().includes('weir_probe|1:0');
+  });
   for (let call = 0; call < 3; call++) await expect(client.ask()).rejects.toThrow('UNAVAILABLE');
   expect(weir.output().match(/refuses calls/g)).toHaveLength(1);
 

@@ -39,7 +39,9 @@ test('the debug port speaks TLS with its own certificate, and commands call it o
     expect(await failing(`http://localhost:${weir.debugPort}`, '--ca', ca)).toBe(
       `weir: http://localhost:${weir.debugPort}: --ca requires https: remove it, or put https:// before the target\n`,
     );
-    expect(await failing('https://[')).toBe('weir: https://[: Invalid URL\n');
+    expect(await failing('https://[')).toBe(
+      'weir: https://[: Invalid URL; expected the debug port of Weir: see --target and WEIR_TARGET\n',
+    );
     await expect(fetch(`http://localhost:${weir.debugPort}/`)).rejects.toThrow('fetch failed');
   } finally {
     await weir.stop();
