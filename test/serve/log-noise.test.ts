@@ -62,7 +62,7 @@ test.each(['json', 'text'])(
       for (let sent = 0; sent < 200; sent++) expect([200, 429]).toContain((await ask()).status); // more than a pipe holds
       const cat = spawn('cat', { stdio: [reader, 'pipe', 'ignore'] });
       let log = '';
-      cat.stdout.on('data', (text) => (log += text));
+      cat.stdout?.on('data', (text) => (log += text));
       await eventually(
         () => log.split('"code":').length > 2 * 200,
         () => log.slice(-2_000),
