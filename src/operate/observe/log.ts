@@ -1,6 +1,6 @@
 import { constants, fstatSync, openSync } from 'node:fs';
 import { destination, type Logger, pino, stdTimeFunctions } from 'pino';
-import pretty from 'pino-pretty';
+import { prettyFactory } from 'pino-pretty';
 import { printableJson, printableLines } from '../../base/printable.ts';
 
 export type { Logger };
@@ -19,17 +19,17 @@ interface LogOptions {
  */
 export function createLogger({ level, format, worker }: LogOptions): Logger {
   const isWorker = worker !== undefined;
+  const stderr = openStderr();
   if (format === 'text') {
-    return pino(
-      { level, ...(isWorker && { msgPrefix: `worker ${worker}: ` }) },
-      pretty({
-        destination: openStderr(),
-        colorize: false,
-        ignore: 'pid,hostname',
-        translateTime: 'UTC:yyyy-mm-dd HH:MM:ss.l',
-        messageFormat: (line, key) => printableLines(String(line[key] ?? '')), // it may quote a request
-      }),
-    );
+    const pretty = prettyFactory({
+      colorize: false,
+      ignore: 'pid,hostname',
+      translateTime: 'UTC:yyyy-mm-dd HH:MM:ss.l',
+      messageFormat: (line, key) => printableLines(String(line[key] ?? '')), // it may quote a request
+    });
+    // no stream of pino-pretty, which would end with the first line that cannot be written
+    const write = (line: string): unknown => stderr.write(pretty(line));
+    return pino({ level, ...(isWorker && { msgPrefix: `worker ${worker}: ` }) }, { write });
   }
   const options = {
     level,
@@ -37,17 +37,21 @@ export function createLogger({ level, format, worker }: LogOptions): Logger {
     timestamp: () => stdTimeFunctions.isoTime().replace('"time"', '"@timestamp"'),
     formatters: { level: (label: string) => ({ level: label }), bindings: () => (isWorker ? { worker } : {}) },
   };
-  return pino(options, openStderr());
+  return pino(options, stderr);
 }
 
 /** Characters that wait for room on a full disk or in a pipe; further lines are lost. */
 const MAX_WAITING = 1_048_576;
 
+/** The interval at which lines that wait are written again, if no other line is. */
+const RETRY_MS = 1_000;
+
 /** The standard error stream: a line that cannot be written ends no process, and none waits for it. */
 function openStderr() {
   const dest = withoutWaiting(2);
   const stream = destination({ dest, sync: true, maxLength: MAX_WAITING, retryEAGAIN: () => false });
-  stream.on('error', () => {});
+  const retry = setTimeout(() => stream.write(''), RETRY_MS).unref();
+  stream.on('error', () => retry.refresh());
   return stream;
 }
 
