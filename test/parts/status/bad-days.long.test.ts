@@ -161,6 +161,7 @@ test('rules that are broken stay out of force, and the sentence names the line',
   expect(told.pending).toBe('invalid');
   expect(await metric('weir_rules_newest')).toBe(0);
   expect(await printed()).toMatch(/newer rules are invalid/i);
+  await eventually(async () => (await readStatus()).incidents.some(({ text }) => text.startsWith('newer rules')));
   writeFileSync(rules, RULES);
   await expectSentence(/[Nn]ewer rules were not in force/);
 });
