@@ -4,6 +4,8 @@ import type { TourStep } from '../step.ts';
 
 const ANSWERS = 8;
 const RECOVERY_MS = 60_000;
+/** Longer than an item of the bucket of /items/… takes to come back. */
+const REFUSAL_MS = 250;
 
 /** Redis stops and starts again; meanwhile each limit follows its rule's policy. */
 export const outage: TourStep = {
@@ -17,6 +19,7 @@ export const outage: TourStep = {
         'stays refused until its time is over.',
     );
     await redis.kill();
+    await sleep(REFUSAL_MS);
     await showStatuses(stage);
     say('No request waited for Redis: without a connection, the policy decides at once. Health says what is wrong:');
     await showHealth(stage);
