@@ -72,16 +72,20 @@ export const masters = (redis: RedisConnection): readonly Redis[] =>
 const HANDSHAKE = { protocol: 3, connectionName: 'weir', disableClientInfo: false } as const;
 const NO_HANDSHAKE = { protocol: 2, connectionName: undefined, disableClientInfo: true } as const;
 
+/** Cut handshakes in succession by a server that has completed one before; it may just be failing. */
+const MAX_CUT_HANDSHAKES = 20;
+
 /** Whether the server may only be sent what counting needs, since it closes the connection on other commands. */
 export const isQuiet = (redis: RedisConnection): boolean => redis instanceof Redis && redis.options.protocol === 2;
 
 /**
  * After an attempt to connect whose handshake was answered by closing the connection, makes the next one without a
- * handshake. If that is usable, a second connection tries the handshake again, since a proxy that accepts connections may
+ * handshake, unless this server has completed a handshake and this did not happen often since. If that is usable, a second connection tries the handshake again, since a proxy that accepts connections may
  * have closed the first one only because the server behind it was down.
  */
 function outliveHandshake(redis: Redis): Redis {
   let isUnanswered = false;
+  let cutsLeft = 1;
   redis.on('connect', () => {
     isUnanswered = true;
   });
@@ -91,9 +95,12 @@ function outliveHandshake(redis: Redis): Redis {
   redis.on('ready', () => {
     isUnanswered = false;
     if (isQuiet(redis)) void retryHandshake(redis).catch(() => {});
+    else cutsLeft = MAX_CUT_HANDSHAKES;
   });
   redis.on('close', () => {
-    Object.assign(redis.options, isUnanswered && !isQuiet(redis) ? NO_HANDSHAKE : HANDSHAKE);
+    if (isUnanswered) cutsLeft--;
+    const isRefused = isUnanswered && cutsLeft <= 0;
+    Object.assign(redis.options, isRefused && !isQuiet(redis) ? NO_HANDSHAKE : HANDSHAKE);
     isUnanswered = false;
   });
   return redis;

@@ -139,13 +139,19 @@ async function findProxy(redis: Redis, nameKey: (name: string) => string): Promi
     return 'a proxy closes connections on commands that it does not know, and may divide keys among servers';
   const hello = JSON.stringify(await redis.call('HELLO').catch(() => ''));
   if (hello.includes('envoy-redis-proxy')) return 'Envoy’s redis_proxy divides keys among servers';
+  const isDivided = (await dividesKeys(redis, nameKey)) && (await dividesKeys(redis, nameKey)); // FLUSHALL may come between
+  return isDivided ? 'a proxy divides keys among servers' : undefined;
+}
+
+/** Whether a script misses keys that were just written; not if the connection was lost. */
+async function dividesKeys(redis: Redis, nameKey: (name: string) => string): Promise<boolean> {
   const instance = randomUUID();
   const keys = Array.from({ length: PROXY_KEYS }, (_, at) => nameKey(`${instance}-${at}`));
   const written = await onEach(redis, keys, 'SET', '1', 'PX', String(KEPT_MS));
-  if (!written.every((reply) => String(reply) === 'OK')) return undefined; // nothing is known
+  if (!written.every((reply) => String(reply) === 'OK')) return false; // nothing is known
   const found = await redis.eval(ARE_TOGETHER, PROXY_KEYS, ...keys).catch(() => undefined);
   await onEach(redis, keys, 'DEL');
-  return found === 0 ? 'a proxy divides keys among servers' : undefined;
+  return found === 0;
 }
 
 /** The replies to a command on each key; none if the connection was lost. */

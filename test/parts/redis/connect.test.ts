@@ -5,10 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createServer as createTlsServer } from 'node:tls';
 import type { Redis as Connection } from 'ioredis';
-import { connect } from '../../../src/parts/redis/connect.ts';
+import { connect, isQuiet } from '../../../src/parts/redis/connect.ts';
 import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
 import { addressOf, open, openReady, ordinary } from '../../helpers/connection.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { startTcpProxy } from '../../helpers/tcp-proxy.ts';
 import { eventually } from '../../helpers/until.ts';
 
 const SECRETS = { username: 'weir', password: 's3cret' };
@@ -63,6 +64,22 @@ test('a connection survives if this process was busy or stopped, and its replies
   } finally {
     connection.disconnect();
   }
+});
+
+test('a server whose handshakes are cut for a while is no proxy that closes connections on them, if one was completed before', async () => {
+  let cuts = 0;
+  const proxy = await startTcpProxy(server.port, ({ client, server: behind, end }) => {
+    behind.pipe(client);
+    client.on('data', (bytes) => (cuts > 0 && cuts-- ? end() : behind.write(bytes)));
+  });
+  const connection = open(proxy).on('error', () => {});
+  await once(connection, 'ready');
+  cuts = 5;
+  for (const { end } of proxy.connections) end();
+  await eventually(() => cuts === 0 && connection.status === 'ready');
+  expect(isQuiet(connection)).toBe(false);
+  connection.disconnect();
+  await proxy.close();
 });
 
 test('after a first connection, unanswered attempts end long before REDIS_TIMEOUT, and Redis is used again when one is answered', async () => {
