@@ -30,9 +30,12 @@ export const BLOCK_COUNTER = 'override|block';
 /** The text for such a limit. */
 export const BLOCK_TEXT = 'blocked by an override';
 
+/** Whether a limit represents an operator's block. */
+export const isBlock = ({ limit }: Pick<RuleLimit, 'limit'>): boolean => limit.counter === BLOCK_COUNTER;
+
 /** A limit in words; a block is not described as a limit of no hits. */
 export const describeApplied = (one: Pick<RuleLimit, 'limit' | 'label'>): string =>
-  one.limit.counter === BLOCK_COUNTER ? BLOCK_TEXT : describeLimit(one);
+  isBlock(one) ? BLOCK_TEXT : describeLimit(one);
 
 /** Identifies a descriptor unambiguously. */
 export function descriptorKey(domain: string, entries: readonly Entry[]): string {

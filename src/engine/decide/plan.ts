@@ -13,7 +13,7 @@ import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
 import { appended } from './appended.ts';
 import { findMetered, meteredDebit } from './metered.ts';
 import { findOutcome, type Outcome, outcomeDebit } from './outcomes.ts';
-import { BLOCK_COUNTER, type Overrides } from './overrides.ts';
+import { isBlock, type Overrides } from './overrides.ts';
 import { amountUnder, chooseHolder, type Priced, withPrices } from './priced.ts';
 import { type RepeatedCounters, repeatedCounters } from './retry.ts';
 import { findUnmet, type Unmet } from './unmet.ts';
@@ -186,8 +186,7 @@ export function planRequest(request: RateLimitRequest, planner: Planner, arrival
   return repeated ? { ...plan, debits: debits.concat(repeated.peeks), repeated } : plan;
 }
 
-const isBlocked = ({ found }: MatchedDescriptor): boolean =>
-  found.kind === 'limited' && found.limits.some(({ limit }) => limit.counter === BLOCK_COUNTER);
+const isBlocked = ({ found }: MatchedDescriptor): boolean => found.kind === 'limited' && found.limits.some(isBlock);
 
 const isResponse = ({ outcome }: MatchedDescriptor): boolean => outcome === 'counts' || outcome === 'spared';
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { BLOCK_COUNTER, type Overrides } from '../../engine/decide/overrides.ts';
+import { isBlock, type Overrides } from '../../engine/decide/overrides.ts';
 import { bucketStrategy } from '../../engine/rules/match/strategy.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Incoming, OpenCall } from '../../h2/grpc/method.ts';
@@ -116,7 +116,7 @@ function planBucket(
   if (!found) return undefined;
   const rule = found.rule.path;
   if (shadowMode) return { kind: 'allow', rule };
-  if (found.limits[0]?.limit.counter === BLOCK_COUNTER) return { kind: 'deny', rule }; // also of an unsupported rule
+  if (found.limits.some(isBlock)) return { kind: 'deny', rule }; // also of an unsupported rule
   const strategy = bucketStrategy(found.rule, found.limits);
   if (strategy.kind === 'unsupported') return undefined;
   if (strategy.kind !== 'shared') return { kind: strategy.kind, rule };

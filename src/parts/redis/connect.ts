@@ -72,7 +72,7 @@ export const masters = (redis: RedisConnection): readonly Redis[] =>
 const HANDSHAKE = { protocol: 3, connectionName: 'weir', disableClientInfo: false } as const;
 const NO_HANDSHAKE = { protocol: 2, connectionName: undefined, disableClientInfo: true } as const;
 
-/** Cut handshakes in succession by a server that has completed one before; it may just be failing. */
+/** The number of handshakes that a server may cut after it has completed one, before it is sent none. */
 const MAX_CUT_HANDSHAKES = 20;
 
 /** Whether the server may only be sent what counting needs, since it closes the connection on other commands. */
@@ -80,8 +80,9 @@ export const isQuiet = (redis: RedisConnection): boolean => redis instanceof Red
 
 /**
  * After an attempt to connect whose handshake was answered by closing the connection, makes the next one without a
- * handshake, unless this server has completed a handshake and this did not happen often since. If that is usable, a second connection tries the handshake again, since a proxy that accepts connections may
- * have closed the first one only because the server behind it was down.
+ * handshake. A server that has completed a handshake before is given more attempts, since it may just be failing. If the
+ * connection without a handshake is usable, a second one tries the handshake again, since a proxy that accepts
+ * connections may have closed the first one only because the server behind it was down.
  */
 function outliveHandshake(redis: Redis): Redis {
   let isUnanswered = false;
