@@ -23,6 +23,7 @@ import {
   sourceTexts,
   withBlock,
   writeArithmetic,
+  writeSum,
 } from '../lab/counters/counter-state.ts';
 import { type MatchTrace, trace } from './trace.ts';
 
@@ -35,6 +36,8 @@ export interface ObservedDebit {
   readonly before: State | undefined;
   readonly after: State | undefined;
   readonly decision: LedgerEntry | undefined;
+  /** Whether an earlier debit of the request spent on the same counter. */
+  readonly isRepeated: boolean;
 }
 
 /** How a request was decided. */
@@ -152,7 +155,7 @@ function explainLimit(
 }
 
 function explainObserved(
-  { debit, nowMs, failure, before, after, decision: decided }: ObservedDebit,
+  { debit, nowMs, failure, before, after, decision: decided, isRepeated }: ObservedDebit,
   { limit: { endsAtMs }, children }: LimitInForce,
 ): Partial<ExplainedLimit> {
   const decision = decided && endingAt(decided, endsAtMs, nowMs);
@@ -180,7 +183,12 @@ function explainObserved(
           ? commitText(reservation, debit)
           : share && isShared(limit)
             ? describeShare(limit, share, children)
-            : withBlock(writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver), decision),
+            : withBlock(
+                isRepeated
+                  ? `${writeSum(limit, hits, decision)}, after the descriptors above`
+                  : writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver),
+                decision,
+              ),
     ...(limit.currency !== undefined && { cost: hits }),
     ...(soft && { soft: true }),
     ...(failure === undefined && algorithmFor(limit).standing?.(limit, before, nowMs)),

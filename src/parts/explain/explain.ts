@@ -110,7 +110,8 @@ class CopiedCounters {
       const entry = entries[at];
       const decision = entry && entry.code !== 'UNAVAILABLE' ? entry : undefined;
       const [nowMs, failure] = [fork.nowMs(debit), fork.findFailure(debit)];
-      return { debit, nowMs, failure, before: before[at], after: fork.readState(debit), decision };
+      const isRepeated = request.findIndex(({ key }) => key === debit.key) < at;
+      return { debit, nowMs, failure, before: before[at], after: fork.readState(debit), decision, isRepeated };
     });
     this.found = { observed, children };
     return entries;
