@@ -303,6 +303,16 @@ test('explain names the limit that refuses, and when the request would pass', as
   });
 });
 
+test('explain shows the sum of each of two descriptors that spend on the same counter', async () => {
+  const { explain: explainHere } = explainingHere();
+  const { descriptors } = await explainHere(requestOf(['user=alice'], ['user=alice'], ['user=alice']));
+  expect(descriptors.map(({ limits }) => limits[0]?.arithmetic)).toEqual([
+    '0 + 1 = 1 ≤ 2',
+    '1 + 1 = 2 ≤ 2, after the descriptors above',
+    '2 + 1 = 3 > 2, after the descriptors above',
+  ]);
+});
+
 test('explain names the rule that replaces a limit', async () => {
   const { explain: explainHere } = explainingHere();
   const { descriptors } = await explainHere(requestOf(['user=alice'], ['plan=gold']));
