@@ -164,13 +164,16 @@ const drawMarks = (marks: { readonly current: readonly number[] }) => (plot: uPl
   ctx.setLineDash([4 * ratio, 4 * ratio]);
   ctx.font = `${14 * ratio}px system-ui, sans-serif`;
   ctx.textAlign = 'center';
+  let free = 0; // where the next number may stand beside those before it
   for (const [at, ms] of marks.current.entries()) {
     const x = plot.valToPos(ms / 1_000, 'x', true);
     ctx.beginPath();
     ctx.moveTo(x, bbox.top);
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
-    ctx.fillText(String(at + 1), x, bbox.top - 3 * ratio);
+    const numberAt = Math.max(x, free);
+    ctx.fillText(String(at + 1), numberAt, bbox.top - 3 * ratio);
+    free = numberAt + ctx.measureText(`${at + 1} `).width;
   }
   ctx.restore();
 };

@@ -23,10 +23,10 @@ export function Situation() {
   );
 }
 
-/** What to do about each problem; the sentence has the problems of the service itself. */
+/** What to do about each problem, which is left out if the sentence has it and no other. */
 export function Findings() {
   const { findings = [], situation } = snapshot.value ?? {};
-  const said = situation?.text.toLowerCase() ?? '';
+  const said = situation?.clauses.length === 1 ? situation.text.toLowerCase() : '';
   return (
     <>
       {[...groupBy(findings, ({ advice }) => advice)].map(([advice, all]) => (

@@ -8,7 +8,7 @@ export interface Column<T> {
   readonly label?: string;
   /** Follows the name in the heading. */
   readonly note?: ComponentChildren;
-  readonly class?: 'number' | 'share-bar';
+  readonly class?: 'number' | 'share-bar' | 'limit';
   /** Cells name their rows. */
   readonly isHead?: boolean;
   /** A further class of a cell. */

@@ -104,6 +104,7 @@ const columns: readonly Column<Row>[] = [
   { name: 'Rule', cell: ({ rule }) => <RuleLink path={rule} /> },
   {
     name: 'Limit',
+    class: 'limit',
     cell({ rule }) {
       const { limits = [], schedule } = rules.value?.rules.find(({ path }) => path === rule) ?? {};
       const now = schedule ? limits.filter((_, at) => schedule.now.includes(at)) : limits;

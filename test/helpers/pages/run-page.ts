@@ -30,7 +30,7 @@ export const lasting = (text: string): string =>
     .replace(/[\d.]+ \+ (\d+) = [\d.]+ /g, '… + $1 = … ')
     .replace(/\d+ used, \d+ left/g, '… used, … left')
     .replace(/(OVER_LIMIT +free rate: .*), \d remaining/g, '$1, … remaining')
-    .replace(/\d+(\.\d+)? (s|ms|min|h)\b/g, '… s')
+    .replace(/\d+(\.\d+)? (s|ms|min|h)\b( \d+ (s|min|h)\b)*/g, '… s')
     .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
     .replace(/"\d+s"/g, '"…s"')
     .replace(/^rules \S+/gm, 'rules …');
