@@ -118,7 +118,7 @@ describe('ask', () => {
     const { code, output } = await ask(running, 'demo', 'user=alice', 'user=alice,path=/');
     expect(code).toBe(0);
     expect(output).toMatch(
-      /^OK\n {2}user=alice {9}OK {10}per-user: 2 per DAY, 1 remaining, resets in \d+ s; rule demo\.user \(.*rules\.yaml:4\)\n {2}user=alice,path=\/ {2}OK {10}no limit applies; the descriptor continues at level 2 with 'path', where the rules end: demo\.user is the last rule\n$/,
+      /^OK\n {2}user=alice {9}OK {10}per-user: 2 per DAY, 1 remaining, resets in (?:\d+ h(?: \d+ min)?|\d+ min(?: \d+ s)?|[\d.]+ s); rule demo\.user \(.*rules\.yaml:4\)\n {2}user=alice,path=\/ {2}OK {10}no limit applies; the descriptor continues at level 2 with 'path', where the rules end: demo\.user is the last rule\n$/,
     );
     expect(JSON.parse((await ask(running, 'demo', 'user=alice', '--json', '--hits', '2')).output)).toEqual({
       overallCode: 'OVER_LIMIT',

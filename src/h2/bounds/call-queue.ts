@@ -78,13 +78,11 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
   let isClosed = false;
 
   const length = (): number => cheap.length + costly.length + questions.length;
-  const isExpired = (call: PendingCall): boolean => nowMs() >= call.expiresAtMs;
   const handle = (call: PendingCall): void => {
     pace.taken++;
-    const atMs = nowMs();
+    const [atMs, unitsBefore] = [nowMs(), unitsLeft];
     const hasExpired = atMs >= call.expiresAtMs;
     if (hasExpired) expired++;
-    const unitsBefore = unitsLeft;
     const units = hasExpired ? call.expire() : call.run(atMs); // which may call `spend`
     unitsLeft -= units;
     call.connection.waiting?.owe(unitsBefore - unitsLeft);
@@ -97,7 +95,7 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
     if (length() + late.size === 0) return;
     for (let call = cheap.take(); call; call = unitsLeft > 0 ? cheap.take() : undefined) handle(call);
     const last = costly.length > 0 ? costly : questions;
-    for (let call = last.take(); call; call = last.takeIf(isExpired)) handle(call);
+    for (let call = last.take(); call; call = last.takeIf(({ expiresAtMs }) => nowMs() >= expiresAtMs)) handle(call);
     late.count();
     if (cheap.length === 0) pace.taken = 0; // the time to the next turn does not measure queued calls
     awaitTurn();

@@ -26,6 +26,7 @@ import { type GrpcServerIdentity, serverIdentity } from '../../h2/identity/grpc-
 import { systemCas } from '../../h2/identity/system-cas.ts';
 import { fromStruct } from '../../protobuf/struct.ts';
 import { CommandFailed } from '../lab/commands/client.ts';
+import { duration } from '../lab/commands/paint.ts';
 import { type FindResponse, findRules } from '../lab/rules-proto.ts';
 import { renderSpared } from '../lab/texts.ts';
 
@@ -178,8 +179,8 @@ function describeStatus(
   const window = unit_multiplier ? `${unit_multiplier.value} × ${unitName}` : unitName;
   const { limit = requests_per_unit, remaining = limit_remaining } = detail;
   const rate = unit === unitNumbers.UNKNOWN ? `limit of ${limit}` : `${limit} per ${window}`; // slots have no window
-  const resetSeconds = duration_until_reset?.seconds ?? Number.POSITIVE_INFINITY;
-  const reset = resetSeconds * 1_000 < MAX_WINDOW_MS ? `, resets in ${resetSeconds} s` : ''; // an allocation stays
+  const resetsInMs = (duration_until_reset?.seconds ?? Number.POSITIVE_INFINITY) * 1_000;
+  const reset = resetsInMs < MAX_WINDOW_MS ? `, resets in ${duration(resetsInMs)}` : ''; // an allocation stays
   return `${name === '' ? '' : `${name}: `}${rate}, ${remaining} remaining${reset}${why}`;
 }
 

@@ -185,7 +185,7 @@ function explainObserved(
             ? describeShare(limit, share, children)
             : withBlock(
                 isRepeated
-                  ? writeSum(limit, hits, decision)
+                  ? `${writeSum(limit, hits, decision)}, after the descriptors above`
                   : writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver),
                 decision,
               ),

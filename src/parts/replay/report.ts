@@ -118,6 +118,10 @@ function formatRow(title: string, { requests, admitted, refused, keysHurt }: Omi
   return [title, count(requests), count(admitted), count(refused), part, count(keysHurt)];
 }
 
+/** What a limit counts: `1,200` hits, or `12.50 USD` of a budget. */
+export const amountText = (amount: number, currency: string | undefined): string =>
+  currency === undefined ? count(amount) : showMoney(amount, currency);
+
 function ruleLines(path: string, rule: RuleFigures): readonly string[] {
   const { firstRefusal, longestLockOut, peak, mostRefused, untrackedRefusals } = rule;
   const lines: string[] = [];
@@ -128,10 +132,8 @@ function ruleLines(path: string, rule: RuleFigures): readonly string[] {
   }
   if (peak) {
     const { hits, windowMs, limit, key, currency } = peak;
-    const amount = (of: number): string => (currency === undefined ? count(of) : showMoney(of, currency));
-    lines.push(
-      `  peak admitted   ${amount(hits)} in ${spanText(windowMs)}, limit ${amount(limit)}  ${readableKey(key)}`,
-    );
+    const [most, of] = [hits, limit].map((one) => amountText(one, currency));
+    lines.push(`  peak admitted   ${most} in ${spanText(windowMs)}, limit ${of}  ${readableKey(key)}`);
   }
   lines.push(...mostRefused.map(refusedLine));
   if (untrackedRefusals > 0) lines.push(`  ${count(untrackedRefusals)} refusals of further keys`);

@@ -1,9 +1,10 @@
 import '../../helpers/realm.ts';
-import { execFileSync, spawn } from 'node:child_process';
+import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, mkdtempSync, openSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 
 const PROGRAM = join(__dirname, 'processes/log-lines.ts');
@@ -15,15 +16,15 @@ async function logged(lines: number, then: 'exits' | 'logs more'): Promise<reado
   execFileSync('mkfifo', [pipe]);
   const open = openSync(pipe, 'r+'); // nobody reads yet
   const stderr = openSync(pipe, 'w');
-  const child = spawn(join(PROJECT, 'node_modules/.bin/tsx'), [PROGRAM, String(lines), then], {
+  const { stdin, stdout } = spawn(join(PROJECT, 'node_modules/.bin/tsx'), [PROGRAM, String(lines), then], {
     stdio: ['pipe', 'pipe', stderr],
-  });
+  }) as ChildProcessByStdio<Writable, Readable, null>;
   closeSync(stderr);
-  await once(child.stdout, 'data'); // all are logged
+  await once(stdout, 'data'); // all are logged
   const reader = spawn('cat', [pipe], { stdio: ['ignore', 'pipe', 'inherit'] });
   closeSync(open);
   const read = text(reader.stdout);
-  child.stdin.end();
+  stdin.end();
   return (await read).trimEnd().split('\n');
 }
 

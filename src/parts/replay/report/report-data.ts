@@ -7,10 +7,11 @@ import { compareOutcomes, OutcomeSeries, type RequestOutcome, TimeAxis } from '.
 /** Maximum number of keys, over all rules, whose requests are counted individually, at about 150 octets each. */
 const MAX_KEYS = 300_000;
 
-/** A limit as in a rule, a number of requests per window. */
+/** A limit as in a rule: a number of requests per window, or of a budget billionths of its currency. */
 interface ShownLimit {
   readonly limit: number;
   readonly windowMs: number;
+  readonly currency: string | undefined;
 }
 
 /** The data that the report shows for one rule. */
@@ -85,7 +86,8 @@ export class ReportData implements ReplayObserver {
     const { windowMs } = rule.after ?? rule.before ?? {};
     if (windowMs === undefined) return; // an unlimited rule
     const name = formatName(entries, after?.key ?? before?.key);
-    rule.keys.count(name, Math.max(hits, 0), Math.floor(timeMs / windowMs), refused);
+    const counted = after?.hits ?? before?.hits ?? hits;
+    rule.keys.count(name, Math.max(counted, 0), Math.floor(timeMs / windowMs), refused);
   }
 
   #ruleAt(path: string): RuleData {
@@ -100,8 +102,11 @@ export class ReportData implements ReplayObserver {
 }
 
 /** The limit in a descriptor's answer; of several, the first one reported. */
-const findLimit = (descriptor: ReplayedDescriptor | undefined): ShownLimit | undefined =>
-  descriptor?.windowMs === undefined ? undefined : { limit: descriptor.limit ?? 0, windowMs: descriptor.windowMs };
+function findLimit(descriptor: ReplayedDescriptor | undefined): ShownLimit | undefined {
+  if (descriptor?.windowMs === undefined) return undefined;
+  const { limit = 0, windowMs, currency } = descriptor;
+  return { limit, windowMs, currency };
+}
 
 const MAX_NAME_CHARACTERS = 200;
 
@@ -132,7 +137,7 @@ export interface KeyRow {
   /** Refusals by the rules before and after the change. */
   before: number;
   after: number;
-  /** Maximum hits within one window of the rule, admitted or not, where windows begin at multiples of their length. */
+  /** Maximum hits, or cost, within one window of the rule, admitted or not, where windows begin at multiples of their length. */
   busiest: number;
   window: number;
   windowHits: number;

@@ -1,7 +1,8 @@
 import { present } from '../../../base/group.ts';
 import { count, counted, moment, share } from '../../../base/texts.ts';
+import { decimal, showMoney } from '../../../engine/algorithms/money.ts';
 import type { RuleFigures } from '../figures.ts';
-import { type ReportSource, readableKey, spanText } from '../report.ts';
+import { amountText, type ReportSource, readableKey, spanText } from '../report.ts';
 import { foreign, html, type Markup } from './markup.ts';
 import { type KeyRow, keyOutcome, type ReportData, type RuleData } from './report-data.ts';
 import { addOutcomes, noOutcomes, type OutcomeCounts, sumOutcomes } from './time-axis.ts';
@@ -89,11 +90,11 @@ function ruleFacts({ figures, against }: RuleReport, isCompared: boolean): Marku
 }
 
 /** Renders a peak next to its limit; a peak above the limit is a burst around a window boundary, or a full bucket. */
-function peakBar({ hits, limit, key }: NonNullable<RuleFigures['peak']>, side?: string): Markup {
+function peakBar({ hits, limit, key, currency }: NonNullable<RuleFigures['peak']>, side?: string): Markup {
   const scale = Math.max(hits, limit, 1) * 1.1;
   const x = (value: number): number => Math.round((1000 * value) / scale) / 10;
   const over = hits > limit ? html`, ${share(hits - limit, limit)} above the limit` : html``;
-  return html`<span class="bar wide">${side !== undefined && html`<em>${side}</em>`}<svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="passed" width="${x(Math.min(hits, limit))}" height="8"/>${hits > limit && html`<rect class="over" x="${x(limit)}" width="${Math.round(10 * (x(hits) - x(limit))) / 10}" height="8"/>`}<path class="tick" d="M${x(limit)} 0V8"/></svg><span>${count(hits)} with a limit of ${count(limit)}${over} <span class="of">${foreign(readableKey(key))}</span></span></span>`;
+  return html`<span class="bar wide">${side !== undefined && html`<em>${side}</em>`}<svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="passed" width="${x(Math.min(hits, limit))}" height="8"/>${hits > limit && html`<rect class="over" x="${x(limit)}" width="${Math.round(10 * (x(hits) - x(limit))) / 10}" height="8"/>`}<path class="tick" d="M${x(limit)} 0V8"/></svg><span>${amountText(hits, currency)} with a limit of ${amountText(limit, currency)}${over} <span class="of">${foreign(readableKey(key))}</span></span></span>`;
 }
 
 /** The rules without plots. */
@@ -147,26 +148,34 @@ function distribution(
   { before, after }: Pick<RuleData, 'before' | 'after'>,
   names: OutcomeNames,
 ): Markup {
-  const bins = buildBins(rows, [before?.limit ?? 0, after?.limit ?? 0]);
+  const { currency } = after ?? before ?? {};
+  const bins = buildBins(rows, [before?.limit ?? 0, after?.limit ?? 0], currency === undefined ? 1 : CENT);
+  const what = currency === undefined ? 'hits' : 'cost';
   const totals = bins.map(({ keys }) => sumOutcomes(keys));
   const most = Math.max(...totals, 1);
-  const columns = bins.map((bin, at) => column({ ...bin, at }, most, names));
-  const summary = bins.flatMap((bin, at) => (totals[at] ? `${counted(totals[at], 'key')} with ${rangeText(bin)}` : []));
+  const columns = bins.map((bin, at) => column({ ...bin, at }, most, { names, currency }));
+  const summary = bins.flatMap((bin, at) =>
+    totals[at] ? `${counted(totals[at], 'key')} with ${rangeText(bin, currency)}` : [],
+  );
   const only = before && after && before.limit !== after.limit ? undefined : (after ?? before);
   const limits = only
     ? marker(bins, 'after', 'limit', only)
     : [before && marker(bins, 'before', 'before', before), after && marker(bins, 'after', 'after', after)];
   return html`<div class="bins">
-<div class="area"><svg viewBox="0 0 ${bins.length} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Keys by the hits in their busiest window: ${summary.join(', ') || 'none'}">${columns.map(({ bars }) => bars)}<path class="base" d="M0 ${HEIGHT}H${bins.length}"/></svg>
+<div class="area"><svg viewBox="0 0 ${bins.length} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Keys by the ${what} in their busiest window: ${summary.join(', ') || 'none'}">${columns.map(({ bars }) => bars)}<path class="base" d="M0 ${HEIGHT}H${bins.length}"/></svg>
 ${totals.map((total, at) => total > 0 && html`<b style="left:${round((100 * (at + 0.5)) / bins.length)}%;bottom:${round(columns[at]?.height ?? 0)}%">${short(total)}</b>`)}
 ${limits}</div>
-<div class="x">${bins.map((bin) => html`<span>${bin.to - bin.above === 1 ? count(bin.to) : `≤${short(bin.to)}`}</span>`)}</div>
+<div class="x">${bins.map((bin) => html`<span>${boundText(bin, currency)}</span>`)}</div>
 </div>
-<p class="unit">keys, by the hits in their busiest window</p>`;
+<p class="unit">keys, by the ${what} in their busiest window${currency !== undefined && html`, in ${currency}`}</p>`;
 }
 
 /** Renders a column with a segment for each outcome, and returns its height. */
-function column({ at, ...bin }: Bin & { readonly at: number }, most: number, names: OutcomeNames) {
+function column(
+  { at, ...bin }: Bin & { readonly at: number },
+  most: number,
+  { names, currency }: { readonly names: OutcomeNames; readonly currency: string | undefined },
+) {
   let height = 0;
   const bars = STACK.map((outcome) => {
     const keys = bin.keys[outcome];
@@ -174,7 +183,7 @@ function column({ at, ...bin }: Bin & { readonly at: number }, most: number, nam
     const part = Math.max(MIN_HEIGHT, ((HEIGHT - HEADROOM) * keys) / most);
     height += part;
     const what = outcome === 'passed' ? 'never refused' : names[outcome];
-    return html`<rect class="${outcome}" x="${round(at + 0.06)}" y="${round(HEIGHT - height)}" width=".88" height="${round(part)}"><title>${counted(keys, 'key')} ${what}, with ${rangeText(bin)}</title></rect>`;
+    return html`<rect class="${outcome}" x="${round(at + 0.06)}" y="${round(HEIGHT - height)}" width=".88" height="${round(part)}"><title>${counted(keys, 'key')} ${what}, with ${rangeText(bin, currency)}</title></rect>`;
   });
   return { bars, height };
 }
@@ -188,22 +197,28 @@ const MIN_HEIGHT = 3;
 const FAR = 20;
 
 /** Renders a line at a limit's position among the columns, with a linear scale within each. */
-function marker(bins: readonly Bin[], kind: 'before' | 'after', name: string, { limit }: ShownLimit): Markup {
+function marker(bins: readonly Bin[], kind: 'before' | 'after', name: string, { limit, currency }: ShownLimit): Markup {
   const at = bins.findIndex(({ to }) => limit <= to);
   const bin = bins[at];
   const place = bin ? at + (limit - bin.above) / (bin.to - bin.above) : bins.length;
   const left = Math.min(99.5, (100 * place) / bins.length);
-  return html`<div class="marker ${kind}${left > 80 && ' left'}" style="left:${Math.round(left * 10) / 10}%"><span>${name} ${count(limit)}</span></div>`;
+  return html`<div class="marker ${kind}${left > 80 && ' left'}" style="left:${Math.round(left * 10) / 10}%"><span>${name} ${amountText(limit, currency)}</span></div>`;
 }
 
-/** @param limits  included in the bins unless far above the busiest key */
-function buildBins(rows: Iterable<KeyRow>, limits: readonly number[]): readonly Bin[] {
+/** In the billionths of budgets. */
+const CENT = 10_000_000;
+
+/**
+ * @param limits  included in the bins unless far above the busiest key
+ * @param first   the bound of the first bin
+ */
+function buildBins(rows: Iterable<KeyRow>, limits: readonly number[], first: number): readonly Bin[] {
   const all = [...rows];
   const busiest = all.reduce((most, row) => Math.max(most, row.busiest), 1);
   const highest = Math.max(busiest, ...limits.filter((limit) => limit <= FAR * busiest));
   const bins: Bin[] = [];
   for (let above = 0; above < highest; above = bins.at(-1)?.to ?? highest)
-    bins.push({ above, to: nextBound(above), keys: noOutcomes() });
+    bins.push({ above, to: above === 0 ? first : nextBound(above), keys: noOutcomes() });
   for (const row of all) {
     const bin = bins.find(({ to }) => row.busiest <= to);
     if (bin) bin.keys[keyOutcome(row)]++;
@@ -213,14 +228,21 @@ function buildBins(rows: Iterable<KeyRow>, limits: readonly number[]): readonly 
 
 /** Next of 1, 2, 5, 10, 20, 50 and so on. */
 function nextBound(bound: number): number {
-  if (bound === 0) return 1;
   const power = 10 ** Math.floor(Math.log10(bound) + 1e-9);
-  const first = Math.round(bound / power);
-  return (first === 1 ? 2 : first === 2 ? 5 : 10) * power;
+  const digit = Math.round(bound / power);
+  return (digit === 1 ? 2 : digit === 2 ? 5 : 10) * power;
 }
 
-const rangeText = ({ above, to }: Bin): string =>
-  to - above === 1 ? counted(to, 'hit') : `${count(above + 1)} to ${count(to)} hits`;
+function rangeText({ above, to }: Bin, currency: string | undefined): string {
+  if (currency !== undefined) return `up to ${showMoney(to, currency)}`;
+  return to - above === 1 ? counted(to, 'hit') : `${count(above + 1)} to ${count(to)} hits`;
+}
+
+/** The label of a bin: `1`, `≤20`, and of a budget `≤0.05`. */
+function boundText({ above, to }: Bin, currency: string | undefined): string {
+  if (currency !== undefined) return `≤${to < 100 * CENT ? decimal(to) : short(to / (100 * CENT))}`;
+  return to - above === 1 ? count(to) : `≤${short(to)}`;
+}
 
 /** `9,500`, `34k`, `5M`. */
 function short(number: number): string {
@@ -287,7 +309,11 @@ const keyTable = (
       isChange && numbers('Refused before', ({ row }) => row.before),
       numbers(isChange ? 'Refused now' : 'Refused', ({ row }) => row.after),
       { head: 'Share refused', cell: ({ row }) => shareBar(row) },
-      numbers('Busiest window', ({ row }) => row.busiest),
+      {
+        head: 'Busiest window',
+        isNumber: true,
+        cell: ({ row, rule }) => amountText(row.busiest, (rule.after ?? rule.before)?.currency),
+      },
     ]),
   );
 
@@ -342,9 +368,10 @@ const UNITS = [
 ] as const;
 
 /** `60 a minute`, `100 in 10 seconds`. */
-function limitText({ limit, windowMs }: ShownLimit): string {
+function limitText({ limit, windowMs, currency }: ShownLimit): string {
+  const amount = amountText(limit, currency);
   const [unitMs, unit] = UNITS.find(([ms]) => windowMs % ms === 0) ?? [1, 'ms'];
   const units = windowMs / unitMs;
-  if (units !== 1) return `${count(limit)} in ${count(units)} ${unit}${unit === 'ms' ? '' : 's'}`;
-  return `${count(limit)} ${unit === 'hour' ? 'an' : 'a'} ${unit}`;
+  if (units !== 1) return `${amount} in ${count(units)} ${unit}${unit === 'ms' ? '' : 's'}`;
+  return `${amount} ${unit === 'hour' ? 'an' : 'a'} ${unit}`;
 }

@@ -1,4 +1,7 @@
-import { keyOutcome } from '../../../../src/parts/replay/report/report-data.ts';
+import { ReplayFigures } from '../../../../src/parts/replay/figures.ts';
+import { TrafficCounts } from '../../../../src/parts/replay/input.ts';
+import { reportPage } from '../../../../src/parts/replay/report/page.ts';
+import { keyOutcome, ReportData } from '../../../../src/parts/replay/report/report-data.ts';
 import { OutcomeSeries, TimeAxis } from '../../../../src/parts/replay/report/time-axis.ts';
 import { observed, pageOf, type Row, START_MS } from './report.ts';
 
@@ -54,8 +57,8 @@ test('requests and keys are counted by the answers of both rule sets', () => {
   expect(sumSeries(data.all)).toEqual(expected);
   const rule = data.rules.get('demo.user');
   expect(rule && sumSeries(rule.series)).toEqual(expected);
-  expect(rule?.before).toEqual({ limit: 10, windowMs: 60_000 });
-  expect(rule?.after).toEqual({ limit: 5, windowMs: 60_000 });
+  expect(rule?.before).toEqual({ limit: 10, windowMs: 60_000, currency: undefined });
+  expect(rule?.after).toEqual({ limit: 5, windowMs: 60_000, currency: undefined });
   expect(Array.from(rule?.keys.all ?? [], ([name, key]) => [name, keyOutcome(key)])).toEqual([
     ['user=ann', 'newly_refused'],
     ['user=bob', 'spared'],
@@ -97,4 +100,33 @@ test('the page is one file without scripts, the same for the same requests, and 
     );
   expect(page()).toBe(page());
   expect(page()).not.toMatch(/<script|<link|https?:|url\(|@import|<img|<svg onload|<iframe/);
+});
+
+test('a budget is shown in its currency, from its limit to its busiest keys', () => {
+  const data = new ReportData();
+  const figures = new ReplayFigures();
+  const request = {
+    domain: 'shop',
+    descriptors: [{ entries: [{ key: 'team', value: 'search' }], hits: 1_200, requestLimit: undefined }],
+  };
+  const budget = { limit: 2_500_000_000, windowMs: 60_000, hits: 1_250_000_000, currency: 'USD' };
+  const key = 'fixed_window.2|USD|60000|4:shop|4:team|6:search';
+  const answer = {
+    code: 'OK',
+    descriptors: [{ rule: 'shop.team', key, code: 'OK', remaining: 0, ...budget }],
+  } as const;
+  data.observe({ timeMs: START_MS, request }, answer);
+  figures.observe({ timeMs: START_MS, request }, answer);
+  const names = { rules: 'rules.yaml', against: undefined, traffic: [] };
+  const page = reportPage({ data, figures: figures.result(), counts: new TrafficCounts(), warnings: [], names });
+  for (const text of [
+    '<p class="limits">2.50 USD a minute</p>',
+    'limit 2.50 USD</span>',
+    '1.25 USD with a limit of 2.50 USD',
+    '1 key with up to 2.00 USD',
+    '<span>≤0.01</span>',
+    'keys, by the cost in their busiest window, in USD',
+  ])
+    expect(page).toContain(text);
+  expect(page).not.toContain('000,000');
 });
