@@ -32,13 +32,23 @@ export function limitHeaderNames(values: Values) {
 
 /** Refuses two headers with the same name, which would form one list that no client could parse. */
 export function checkHeaders(values: Values, problems: string[]): void {
-  if (!values.LIMIT_IETF_HEADERS) return;
-  const names = ['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER'] as const;
-  const others = ['LIMIT_RETRY_AFTER_HEADERS', 'LIMIT_SOFT_HEADER', 'LIMIT_WOULD_REFUSE_HEADER'] as const;
-  for (const name of [...names, ...others])
-    for (const header of [values[name] ?? []].flat())
-      if (ietfNames.includes(header.toLowerCase()))
-        problems.push(`${name} must not be ${header} if LIMIT_IETF_HEADERS is true, which sends that header itself`);
+  const { limits, retryAfter } = limitHeaderNames(values);
+  const sent = {
+    LIMIT_IETF_HEADERS: values.LIMIT_IETF_HEADERS ? ietfNames : [],
+    LIMIT_LIMIT_HEADER: limits?.limit ?? [],
+    LIMIT_REMAINING_HEADER: limits?.remaining ?? [],
+    LIMIT_RESET_HEADER: limits?.reset ?? [],
+    LIMIT_RETRY_AFTER_HEADERS: retryAfter,
+    LIMIT_SOFT_HEADER: values.LIMIT_SOFT_HEADER,
+    LIMIT_WOULD_REFUSE_HEADER: values.LIMIT_WOULD_REFUSE_HEADER,
+  };
+  const senders = new Map<string, string>(); // by name
+  for (const [setting, names] of Object.entries(sent))
+    for (const name of [names].flat().filter((one) => one !== '')) {
+      const other = senders.get(name.toLowerCase());
+      if (other !== undefined) problems.push(`${setting} must not be ${name}, which ${other} sends already`);
+      senders.set(name.toLowerCase(), setting);
+    }
 }
 
 /** Warns of headers for clients without the one that most of them read; an empty list of headers is taken as intended. */

@@ -547,15 +547,38 @@ describe('headers for limits', () => {
     expect(await headersOf(env)).toMatchObject(expected);
   });
 
-  test('cannot have the names that LIMIT_IETF_HEADERS uses', () => {
-    const env = { LIMIT_LIMIT_HEADER: 'ratelimit', LIMIT_RETRY_AFTER_HEADERS: 'Retry-After,RateLimit-Policy' };
-    expect(() => readValues({ ...env, LIMIT_IETF_HEADERS: 'true' })).toThrow(
-      [
-        'LIMIT_LIMIT_HEADER must not be ratelimit if LIMIT_IETF_HEADERS is true, which sends that header itself',
-        'LIMIT_RETRY_AFTER_HEADERS must not be RateLimit-Policy if LIMIT_IETF_HEADERS is true, which sends that header itself',
-      ].join('\n'),
-    );
-    expect(readValues(env).LIMIT_LIMIT_HEADER).toBe('ratelimit');
+  test.each<[Record<string, string>, string]>([
+    [
+      { LIMIT_IETF_HEADERS: 'true', LIMIT_SOFT_HEADER: 'ratelimit' },
+      'LIMIT_SOFT_HEADER must not be ratelimit, which LIMIT_IETF_HEADERS sends already',
+    ],
+    [
+      { ...enabled, LIMIT_IETF_HEADERS: 'true', LIMIT_LIMIT_HEADER: 'RateLimit' },
+      'LIMIT_LIMIT_HEADER must not be RateLimit, which LIMIT_IETF_HEADERS sends already',
+    ],
+    [
+      { ...enabled, LIMIT_RESET_HEADER: 'Retry-After', LIMIT_RETRY_AFTER_HEADERS: 'retry-after' },
+      'LIMIT_RETRY_AFTER_HEADERS must not be retry-after, which LIMIT_RESET_HEADER sends already',
+    ],
+    [
+      { ...enabled, LIMIT_RETRY_AFTER_HEADERS: 'RateLimit-Reset' },
+      'LIMIT_RETRY_AFTER_HEADERS must not be RateLimit-Reset, which LIMIT_RESET_HEADER sends already',
+    ],
+    [
+      { LIMIT_RETRY_AFTER_HEADERS: 'Retry-After,retry-after' },
+      'LIMIT_RETRY_AFTER_HEADERS must not be retry-after, which LIMIT_RETRY_AFTER_HEADERS sends already',
+    ],
+    [
+      { LIMIT_WOULD_REFUSE_HEADER: 'X-RateLimit-Soft-Exceeded' },
+      'LIMIT_WOULD_REFUSE_HEADER must not be X-RateLimit-Soft-Exceeded, which LIMIT_SOFT_HEADER sends already',
+    ],
+  ])('cannot have one name twice: %j', (env, problem) => {
+    expect(() => readValues(env)).toThrow(problem);
+  });
+
+  test('may have one name twice if only one of them is sent, or have none', () => {
+    const env = { LIMIT_RESET_HEADER: 'Retry-After', LIMIT_RETRY_AFTER_HEADERS: 'Retry-After', LIMIT_SOFT_HEADER: '' };
+    expect(readValues(env).LIMIT_RESET_HEADER).toBe('Retry-After');
   });
 });
 
