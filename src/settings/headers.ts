@@ -12,9 +12,6 @@ const styles = {
   },
 } as const;
 
-/** The header names of LIMIT_IETF_HEADERS. */
-const ietfNames = ['ratelimit', 'ratelimit-policy'];
-
 /** Headers for one limit, or for the limits of all descriptors; `limits` is undefined if they are disabled. */
 export function limitHeaderNames(values: Values) {
   const { limits, retryAfter } = styles[values.LIMIT_HEADER_STYLE];
@@ -32,23 +29,30 @@ export function limitHeaderNames(values: Values) {
 
 /** Refuses two headers with the same name, which would form one list that no client could parse. */
 export function checkHeaders(values: Values, problems: string[]): void {
+  const settings = new Map<string, string>();
+  for (const [setting, header] of sentHeaders(values)) {
+    const other = settings.get(header.toLowerCase());
+    if (other === setting) problems.push(`${setting} must list each header once, got ${header} twice`);
+    else if (other !== undefined)
+      problems.push(`${setting} must not be ${header}, the header of ${other}: a client would receive both as one`);
+    settings.set(header.toLowerCase(), setting);
+  }
+}
+
+/** All headers that answers may have, each with the setting that names it. */
+function sentHeaders(values: Values): readonly (readonly [setting: string, header: string])[] {
   const { limits, retryAfter } = limitHeaderNames(values);
-  const sent = {
-    LIMIT_IETF_HEADERS: values.LIMIT_IETF_HEADERS ? ietfNames : [],
-    LIMIT_LIMIT_HEADER: limits?.limit ?? [],
-    LIMIT_REMAINING_HEADER: limits?.remaining ?? [],
-    LIMIT_RESET_HEADER: limits?.reset ?? [],
+  const { LIMIT_SOFT_HEADER: soft, LIMIT_WOULD_REFUSE_HEADER: wouldRefuse } = values;
+  const named: Readonly<Record<string, readonly string[]>> = {
+    LIMIT_IETF_HEADERS: values.LIMIT_IETF_HEADERS ? ['RateLimit-Policy', 'RateLimit'] : [],
+    LIMIT_LIMIT_HEADER: limits ? [limits.limit] : [],
+    LIMIT_REMAINING_HEADER: limits ? [limits.remaining] : [],
+    LIMIT_RESET_HEADER: limits ? [limits.reset] : [],
     LIMIT_RETRY_AFTER_HEADERS: retryAfter,
-    LIMIT_SOFT_HEADER: values.LIMIT_SOFT_HEADER,
-    LIMIT_WOULD_REFUSE_HEADER: values.LIMIT_WOULD_REFUSE_HEADER,
+    LIMIT_SOFT_HEADER: soft === '' ? [] : [soft],
+    LIMIT_WOULD_REFUSE_HEADER: wouldRefuse === '' ? [] : [wouldRefuse],
   };
-  const senders = new Map<string, string>(); // by name
-  for (const [setting, names] of Object.entries(sent))
-    for (const name of [names].flat().filter((one) => one !== '')) {
-      const other = senders.get(name.toLowerCase());
-      if (other !== undefined) problems.push(`${setting} must not be ${name}, which ${other} sends already`);
-      senders.set(name.toLowerCase(), setting);
-    }
+  return Object.entries(named).flatMap(([setting, headers]) => headers.map((header) => [setting, header] as const));
 }
 
 /** Warns of headers for clients without the one that most of them read; an empty list of headers is taken as intended. */
