@@ -12,7 +12,7 @@ import {
 import { describeAddress, expectedAddress, parseAddress } from '../../settings/redis-address.ts';
 import { RedisBackend } from './backend.ts';
 import { Breakers } from './breaker.ts';
-import { connect, type RedisConnection } from './connect.ts';
+import { connect, isQuiet, type RedisConnection } from './connect.ts';
 import { isLate, isOfScripts, isRefusal } from './probe.ts';
 import { describeError } from './reason.ts';
 import { redisRecords } from './records.ts';
@@ -54,7 +54,12 @@ function openRedis(
   const server = describeAddress(own.address);
   const onTlsProblem = (reason: string): void => onStoreEvent({ kind: 'invalid_tls', server, reason });
   const redis = openConnection({ ...own, startup: options.startup, onTlsProblem });
-  redis.on('ready', () => onStoreEvent({ kind: 'up', server }));
+  const reportUp = (): void => onStoreEvent({ kind: 'up', server });
+  redis.on('ready', () => {
+    if (!isQuiet(redis)) return reportUp();
+    // without a handshake, the server has not answered yet
+    redis.ping().then(reportUp, () => {});
+  });
   redis.on('error', (error: Error) => onStoreEvent({ kind: 'down', server, reason: describeError(error) }));
   const onUnavailable = (reason: string): void => {
     if (isLate(reason)) return onStoreEvent({ kind: 'late', server, latenessMs: lateness.latenessMs() });
