@@ -26,7 +26,10 @@ export async function openRedisBackends(
 ): Promise<OpenBackends> {
   const breakers = new Breakers(context.monotonicMs);
   const open = (option: string, written: string | RedisOptions) =>
-    openRedis({ ...readOptions(written, option), option }, options, { ...context, breakers });
+    openRedis({ ...readOptions(written, option), option, isOneOfTwo: store.perSecond !== undefined }, options, {
+      ...context,
+      breakers,
+    });
   const { backend: main, description, ...own } = open('store.redis', store.redis);
   const kept = { ...own, circuits: () => breakers.states() };
   if (!store.perSecond) return { backends: { main }, ...kept, description: `in Redis: ${description}` };
@@ -45,7 +48,7 @@ export async function openRedisBackends(
 }
 
 function openRedis(
-  own: RedisOptions & { readonly option: string },
+  own: RedisOptions & { readonly option: string; readonly isOneOfTwo: boolean },
   options: CounterOptions,
   context: BackendContext & { readonly breakers: Breakers },
 ): Required<Pick<OpenBackends, 'description' | 'records' | 'runScript' | 'usage'>> & { readonly backend: Backend } {
@@ -74,6 +77,7 @@ function openRedis(
     lateness,
     onUnavailable,
     name: server,
+    isOneOfTwo: own.isOneOfTwo,
     prefix: keys.prefix,
     atomic: atomicOfRedis(own, keys),
     usage,

@@ -101,6 +101,18 @@ test.concurrent('calls with commands that a server does not know are logged once
   for (const line of lines) expect(line).toMatch(/ERR unknown command '(SET|EVALSHA)'; not logged again for a minute$/);
 });
 
+test.concurrent('of two servers, health names the one that cannot count', async () => {
+  const { server: main } = await startServer();
+  const { server, operator } = await startServer();
+  await operator.config('SET', 'maxmemory', '1');
+  const ofSeconds = { REDIS_PERSECOND: 'true', REDIS_PERSECOND_URL: server.url };
+  const counters = await open({ REDIS_URL: main.url, ...ofSeconds });
+  const problem = `redis://${server.url}/0: OOM command not allowed`;
+  await eventually(() => counters.problem().startsWith(problem), counters.problem);
+  await eventually(() => counters.state().reason?.startsWith(problem) === true, counters.problem);
+  expect(await takeHit(counters)).toMatchObject({ code: 'OK' });
+});
+
 test.concurrent('a server that has no room for a connection is not logged as connected, and health has its reason', async () => {
   const { server, operator } = await startServer('--maxclients', '2');
   await operator.ping();
