@@ -90,12 +90,15 @@ test.concurrent('a sentinel that does not know the master is not called unreacha
 });
 
 test.concurrent('calls with commands that a server does not know are logged once a minute, without keys', async () => {
-  const { server } = await startServer('--rename-command', 'SET', '', '--rename-command', 'EVALSHA', '');
+  const { server } = await startServer(...['SET', 'EVALSHA', 'GET'].flatMap((name) => ['--rename-command', name, '']));
   const counters = await open({ REDIS_URL: server.url });
   await eventually(() => counters.problem().startsWith("ERR unknown command 'SET'"), counters.problem);
   const reply = await takeHit(counters);
   expect(reply).toEqual({ code: 'UNAVAILABLE', reason: expect.stringMatching(/^redis: ERR unknown command '\w+'$/) });
-  await eventually(() => counters.state().reason !== 'not checked yet');
+  const limit = fixedWindowOf(20, unitMs.DAY);
+  const debit = createDebit({ key: 'counter' as CounterKey }, { limit, policy: {} }, 1, true);
+  const fork = await counters.ledger.fork([debit], 5_000);
+  expect(fork.findFailure(debit)).toBe("redis: ERR unknown command 'GET'");
   const lines = counters.lines().filter((line) => line.includes('unknown command'));
   expect(lines).toHaveLength(2);
   for (const line of lines) expect(line).toMatch(/ERR unknown command '(SET|EVALSHA)'; not logged again for a minute$/);
