@@ -463,6 +463,28 @@ describe('a warning names', () => {
     ]);
   });
 
+  test.each<[string, string, Environment, string]>([
+    ['REDIS_TLS_CACERT', 'ca.crt', { REDIS_URL: 'redis:1' }, 'REDIS_TLS'],
+    ['REDIS_TLS_CLIENT_CERT', 'a.crt', { REDIS_URL: 'rediss://redis:1' }, 'REDIS_TLS_CLIENT_KEY'],
+    ['REDIS_TLS_CLIENT_KEY', 'a.key', { REDIS_URL: 'redis:1', REDIS_TLS: 'true' }, 'REDIS_TLS_CLIENT_CERT'],
+    ['MEMCACHE_TLS_CACERT', 'ca.crt', { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'a:1' }, 'MEMCACHE_TLS'],
+    ['REDIS_SENTINEL_AUTH', 's3cret', { REDIS_URL: 'redis:1' }, 'REDIS_TYPE=SENTINEL'],
+    ['REDIS_PERSECOND_URL', 'redis:2', { REDIS_URL: 'redis:1' }, 'REDIS_PERSECOND'],
+    ['MEMCACHE_SRV_REFRESH', '1m', { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'a:1' }, 'MEMCACHE_SRV'],
+  ])('%s without the variable that gives it an effect', (name, written, others, needed) => {
+    const warning = `${name} is set but has no effect: ${needed} is not set`;
+    expect(readValues({ ...others, [name]: written }).warnings).toEqual([warning]);
+  });
+
+  test.each<Environment>([
+    { REDIS_URL: 'redis:1', REDIS_TLS: 'false', REDIS_TLS_CACERT: 'ca.crt', REDIS_TLS_CLIENT_CERT: 'a.crt' },
+    { REDIS_URL: 'redis:1', REDIS_PERSECOND: 'false', REDIS_PERSECOND_URL: 'redis:2' },
+    { REDIS_URL: 'redis:1', REDIS_TLS_CACERT: 'ca.crt', REDIS_PERSECOND: 'true', REDIS_PERSECOND_URL: 'rediss://a:1' },
+    { REDIS_URL: 'redis:1', MEMCACHE_SRV_REFRESH: '0', REDIS_TLS_CACERT: '' },
+  ])('%j has no warning: the part is off on purpose, or used', (env) => {
+    expect(readValues(env).warnings).toEqual([]);
+  });
+
   test('only variables that are set and have no effect', () => {
     const env = { PATH: '/bin', TLS: '1', MY_REDIS_TLS: '1', REDIS: 'x', OTEL_SERVICE_NAME: 'x', REDIS_URL: 'redis:1' };
     expect(readValues(env).warnings).toEqual([]);
