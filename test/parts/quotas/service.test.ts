@@ -134,6 +134,15 @@ test('a bucket without requests in three reports is abandoned', async () => {
   expect(action).toMatchObject({ bucket_id: { bucket: { user: 'dee' } }, abandon_action: {} });
 });
 
+test('a bucket with requests between reports without any is kept', async () => {
+  const stream = open('d');
+  for (const requests of [1, 0, 0, 1, 0, 0]) stream.report({ user: 'kim' }, requests, 5);
+  stream.report({ user: 'last' }, 1);
+  const actions: SentAction[] = [];
+  while (!actions.some(({ bucket_id }) => bucket_id.bucket.user === 'last')) actions.push(...(await stream.next()));
+  expect(actions.filter((action) => action.abandon_action)).toEqual([]);
+});
+
 test('streams, buckets and assignments are counted until their stream ends', async () => {
   const stream = open('e');
   stream.report({ user: 'eve' }, 1);
@@ -145,8 +154,8 @@ test('streams, buckets and assignments are counted until their stream ends', asy
   expect(await metric('weir_rlqs_buckets')).toBe(0);
 });
 
-test('a stream whose first report has no domain, or that cannot be decoded, is ended', async () => {
-  const stream = open('f', stage.weir, '');
+test.each(['', 'x'.repeat(1_025)])('a stream whose first report has no or too long a domain is ended', async (domain) => {
+  const stream = open('f', stage.weir, domain);
   stream.report({ user: 'ann' }, 1);
   expect(await stream.ended).toMatchObject({ code: status.INVALID_ARGUMENT });
 });
