@@ -154,11 +154,14 @@ test('streams, buckets and assignments are counted until their stream ends', asy
   expect(await metric('weir_rlqs_buckets')).toBe(0);
 });
 
-test.each(['', 'x'.repeat(1_025)])('a stream whose first report has no or too long a domain is ended', async (domain) => {
-  const stream = open('f', stage.weir, domain);
-  stream.report({ user: 'ann' }, 1);
-  expect(await stream.ended).toMatchObject({ code: status.INVALID_ARGUMENT });
-});
+test.each(['', 'x'.repeat(1_025)])(
+  'a stream whose first report has no or too long a domain is ended',
+  async (domain) => {
+    const stream = open('f', stage.weir, domain);
+    stream.report({ user: 'ann' }, 1);
+    expect(await stream.ended).toMatchObject({ code: status.INVALID_ARGUMENT });
+  },
+);
 
 test('a message larger than those of other side services, with thousands of buckets, is accepted', async () => {
   const stream = open('g');
