@@ -136,7 +136,9 @@ test('a bucket without requests in three reports is abandoned', async () => {
 
 test('a bucket with requests between reports without any is kept', async () => {
   const stream = open('d');
-  for (const requests of [1, 0, 0, 1, 0, 0]) stream.report({ user: 'kim' }, requests, 5);
+  stream.report({ user: 'kim' }, 1);
+  await stream.next();
+  for (const requests of [0, 0, 1, 0, 0]) stream.report({ user: 'kim' }, requests, 5);
   stream.report({ user: 'last' }, 1);
   const actions: SentAction[] = [];
   while (!actions.some(({ bucket_id }) => bucket_id.bucket.user === 'last')) actions.push(...(await stream.next()));
