@@ -136,10 +136,14 @@ test('a bucket without requests in three reports is abandoned', async () => {
 
 test('a bucket with requests between reports without any is kept', async () => {
   const stream = open('d');
-  stream.report({ user: 'kim' }, 1);
-  await stream.next();
-  for (const requests of [0, 0, 1, 0, 0]) stream.report({ user: 'kim' }, requests, 5);
-  stream.report({ user: 'last' }, 1);
+  const usage = (user: string, requests: number) => ({
+    bucket_id: { bucket: { user } },
+    time_elapsed: { seconds: 5 },
+    num_requests_allowed: requests,
+    num_requests_denied: 0,
+  });
+  const usages = [1, 0, 0, 1, 0, 0].map((requests) => usage('kim', requests)); // more reports at once would fail the stream
+  stream.send({ domain: 'edge', bucket_quota_usages: [...usages, usage('last', 1)] });
   const actions: SentAction[] = [];
   while (!actions.some(({ bucket_id }) => bucket_id.bucket.user === 'last')) actions.push(...(await stream.next()));
   expect(actions.filter((action) => action.abandon_action)).toEqual([]);
