@@ -68,6 +68,7 @@ test('windows of less than a second cannot be shared', () => {
   expect(limitOf('window: 500ms, requests_per_unit: 100, sites: {}')).toEqual([
     'requires a window of at least 1s, got 500 ms',
   ]);
+  expect(limitOf('unit: second, requests_per_unit: 100, sites: {}')).toMatchObject({ limits: [{}] });
 });
 
 test('a service without SITE refuses rules with sites', () => {
