@@ -38,7 +38,7 @@ export function createResponseHeaders(options: HeaderOptions): Extras['headers']
   return (answer) => {
     const headers = limitHeaders(answer, options);
     if (options.ietf) headers.push(...ietfHeaders(answer, options.maxWaitMs));
-    headers.push(...retryAfterHeaders(answer, options));
+    if (answer.retryAfterMs !== undefined) headers.push(...retryAfterHeaders(answer.retryAfterMs, options));
     if (answer.overallCode === 'OK' && isSoft(answer)) headers.push(...softHeaders(answer, options.soft));
     if (options.wouldRefuse !== '') headers.push(...wouldRefuseHeaders(answer, options.wouldRefuse));
     return headers;
@@ -63,11 +63,8 @@ function limitHeaders({ verdicts }: Answer, options: HeaderOptions): WireHeader[
 const headerCount = ({ currency }: Limit, count: number): number | string =>
   currency === undefined ? count : decimal(count);
 
-/** Headers of a refusal; none if the request passed, or never could. */
-function retryAfterHeaders(
-  { retryAfterMs = NEVER_MS }: Answer,
-  { retryAfter, maxWaitMs }: HeaderOptions,
-): WireHeader[] {
+/** Headers of a refusal; none if the request never could pass. */
+function retryAfterHeaders(retryAfterMs: number, { retryAfter, maxWaitMs }: HeaderOptions): WireHeader[] {
   if (retryAfterMs === NEVER_MS) return [];
   return retryAfter.map((key) => ({ key, value: String(toWholeSeconds(Math.min(retryAfterMs, maxWaitMs))) }));
 }

@@ -28,7 +28,7 @@ export interface WireResponse {
   readonly response_headers_to_add: readonly WireHeader[];
   /** The body of the response to a refused request. */
   readonly raw_body?: Buffer;
-  readonly dynamic_metadata?: WireStruct | null;
+  readonly dynamic_metadata?: WireStruct | null | undefined;
 }
 /** A google.protobuf.Duration. */
 export interface WireDuration {

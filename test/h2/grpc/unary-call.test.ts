@@ -1,12 +1,12 @@
 import '../../helpers/realm.ts';
 import { deflateSync, gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
-import { MAX_REQUEST_BYTES } from '../../../src/edge/grpc/grpc-server.ts';
 import type { Overload } from '../../../src/edge/overload/overload.ts';
 import { shouldRateLimit } from '../../../src/edge/rls/proto.ts';
 import type { Caller, CallOutcome, RlsService } from '../../../src/edge/rls/service.ts';
 import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import type { PendingCall } from '../../../src/h2/bounds/call-queue.ts';
+import { MAX_REQUEST_BYTES } from '../../../src/h2/grpc/message-reader.ts';
 import { ErrorCode } from '../../../src/h2/http2/errors.ts';
 import { Flag, FrameType } from '../../../src/h2/http2/frames.ts';
 import { encodeFields } from '../../../src/h2/http2/hpack/encode.ts';

@@ -100,14 +100,15 @@ export function matchAll(
   const found = rules.domains.get(domain);
   if (!found) return descriptors.map(() => NO_DOMAIN);
   const matches = descriptors.map((descriptor) => atTime(matchIn(found, rules, descriptor, { work }), clock));
-  const isReplacing = matches.some((found) => 'rule' in found && found.rule.replaces.length > 0);
-  if (!isReplacing && !override) return matches;
+  if (!override && !matches.some(isReplacing)) return matches;
   const replaced = new Set(matches.flatMap((found) => ('rule' in found ? found.rule.replaces : [])));
   return matches.map((found, at) => {
     const applied = override?.(found, at) ?? found;
     return applied === found ? withoutReplaced(found, replaced) : applied;
   });
 }
+
+const isReplacing = (found: Match): boolean => 'rule' in found && found.rule.replaces.length > 0;
 
 interface MatchOptions {
   readonly clock: Clock;
