@@ -183,7 +183,13 @@ test('the log warns once of rules with notify while nobody is told', async () =>
 
 test('the log does not warn of metadata with a list named notify', async () => {
   const rules = join(folder, 'metadata.yaml');
-  writeFileSync(rules, RULES.replace('notify: [80%, 100%] }', '}\n    metadata: { notify: [80%, 100%] }'));
+  writeFileSync(
+    rules,
+    RULES.replace(', notify: [80%] }', ' }').replace(
+      'notify: [80%, 100%] }',
+      '}\n    metadata: { notify: [80%, 100%] }',
+    ),
+  );
   const weir = await startWeir({ ADMIN_TOKEN: 'operator' }, { args: ['--rules', rules] });
   const headers = { authorization: 'Bearer operator' };
   expect((await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/notifications`, { headers })).status).toBe(404);
