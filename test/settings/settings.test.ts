@@ -547,15 +547,34 @@ describe('headers for limits', () => {
     expect(await headersOf(env)).toMatchObject(expected);
   });
 
-  test('cannot have the names that LIMIT_IETF_HEADERS uses', () => {
-    const env = { LIMIT_LIMIT_HEADER: 'ratelimit', LIMIT_RETRY_AFTER_HEADERS: 'Retry-After,RateLimit-Policy' };
-    expect(() => readValues({ ...env, LIMIT_IETF_HEADERS: 'true' })).toThrow(
-      [
-        'LIMIT_LIMIT_HEADER must not be ratelimit if LIMIT_IETF_HEADERS is true, which sends that header itself',
-        'LIMIT_RETRY_AFTER_HEADERS must not be RateLimit-Policy if LIMIT_IETF_HEADERS is true, which sends that header itself',
-      ].join('\n'),
-    );
-    expect(readValues(env).LIMIT_LIMIT_HEADER).toBe('ratelimit');
+  test.each([
+    [
+      { LIMIT_IETF_HEADERS: 'true', LIMIT_LIMIT_HEADER: 'ratelimit' },
+      'LIMIT_LIMIT_HEADER must not be ratelimit, the header of LIMIT_IETF_HEADERS: a client would receive both as one',
+    ],
+    [
+      { LIMIT_REMAINING_HEADER: 'X-Rate', LIMIT_RESET_HEADER: 'x-rate' },
+      'LIMIT_RESET_HEADER must not be x-rate, the header of LIMIT_REMAINING_HEADER: a client would receive both as one',
+    ],
+    [
+      { LIMIT_SOFT_HEADER: 'RateLimit-Reset' },
+      'LIMIT_SOFT_HEADER must not be RateLimit-Reset, the header of LIMIT_RESET_HEADER: a client would receive both as one',
+    ],
+    [
+      { LIMIT_WOULD_REFUSE_HEADER: 'X-RateLimit-Soft-Exceeded' },
+      'LIMIT_WOULD_REFUSE_HEADER must not be X-RateLimit-Soft-Exceeded, the header of LIMIT_SOFT_HEADER: a client would receive both as one',
+    ],
+    [
+      { LIMIT_RETRY_AFTER_HEADERS: 'Retry-After,retry-after' },
+      'LIMIT_RETRY_AFTER_HEADERS must list each header once, got retry-after twice',
+    ],
+  ])('cannot have the same name twice: %j', (env, message) => {
+    expect(() => readValues({ LIMIT_RESPONSE_HEADERS_ENABLED: 'true', ...env })).toThrow(message);
+  });
+
+  test('may have the same name twice while one is not sent', () => {
+    const env = { LIMIT_LIMIT_HEADER: 'RateLimit', LIMIT_RESET_HEADER: 'RateLimit' };
+    expect(readValues(env).LIMIT_LIMIT_HEADER).toBe('RateLimit');
   });
 });
 

@@ -24,12 +24,15 @@ import {
   sourceTexts,
   withBlock,
   writeArithmetic,
+  writeSum,
 } from '../lab/counters/counter-state.ts';
 import { type MatchTrace, trace } from './trace.ts';
 
 /** One debit of the request, as the copy of its counter answered it. */
 export interface ObservedDebit {
   readonly debit: Debit;
+  /** An earlier debit of the request is for the same counter. */
+  readonly isRepeated: boolean;
   readonly nowMs: number;
   /** Why the counter could not be read. */
   readonly failure: string | undefined;
@@ -157,7 +160,7 @@ function explainLimit(
 }
 
 function explainObserved(
-  { debit, nowMs, failure, before, after, decision: decided }: ObservedDebit,
+  { debit, isRepeated, nowMs, failure, before, after, decision: decided }: ObservedDebit,
   { limit: { endsAtMs }, children }: LimitInForce,
 ): Partial<ExplainedLimit> {
   const decision = decided && endingAt(debit.isPassed ? asPassed(decided) : decided, endsAtMs, nowMs);
@@ -185,7 +188,12 @@ function explainObserved(
           ? commitText(reservation, debit)
           : share && isShared(limit)
             ? describeShare(limit, share, children)
-            : withBlock(writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver), decision),
+            : withBlock(
+                isRepeated
+                  ? writeSum(limit, hits, decision)
+                  : writeArithmetic(limit, { state: before, nowMs, hits, claim: debit }, isOver),
+                decision,
+              ),
     ...(limit.currency !== undefined && { cost: hits }),
     ...(soft && { soft: true }),
     ...(failure === undefined && algorithmFor(limit).standing?.(limit, before, nowMs)),

@@ -362,6 +362,17 @@ test('explain names the limit that refuses, and when the request would pass', as
   });
 });
 
+test('explain counts the hits of equal descriptors one after the other', async () => {
+  const { explain: explainHere } = explainingHere();
+  const { descriptors, status } = await explainHere(requestOf(['user=ann'], ['user=ann'], ['user=ann']));
+  expect(descriptors.map(({ limits: [limit] }) => limit?.arithmetic)).toEqual([
+    '0 + 1 = 1 ≤ 2',
+    '1 + 1 = 2 ≤ 2',
+    '2 + 1 = 3 > 2',
+  ]);
+  expect(status).toBe(429);
+});
+
 test('explain names the rule that replaces a limit', async () => {
   const { explain: explainHere } = explainingHere();
   const { descriptors } = await explainHere(requestOf(['user=alice'], ['plan=gold']));

@@ -42,7 +42,7 @@ test.each([
   ['sites: { mode: optimistic }', 'optimistic requires a max_error above 0% and up to 50%, such as 5%, got nothing'],
   [
     'sites: { mode: optimistic, max_error: 90% }',
-    "mode: optimistic requires a max_error above 0% and up to 50%, such as 5%, got '90%'",
+    "must be above 0% and up to 50%, such as 5%, got '90%'",
   ],
   ['sites: { max_error: 5% }', 'goes with mode: optimistic, not with escrow'],
   ['soft: 5, sites: {}', 'cannot be used with sites: remove one of them'],
