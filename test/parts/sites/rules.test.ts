@@ -40,10 +40,7 @@ test('rules are described as written, not by the part of the site', () => {
 test.each([
   ['sites: { mode: eventual }', "must be escrow or optimistic, got 'eventual'"],
   ['sites: { mode: optimistic }', 'optimistic requires a max_error above 0% and up to 50%, such as 5%, got nothing'],
-  [
-    'sites: { mode: optimistic, max_error: 90% }',
-    "must be above 0% and up to 50%, such as 5%, got '90%'",
-  ],
+  ['sites: { mode: optimistic, max_error: 90% }', "must be above 0% and up to 50%, such as 5%, got '90%'"],
   ['sites: { max_error: 5% }', 'goes with mode: optimistic, not with escrow'],
   ['soft: 5, sites: {}', 'cannot be used with sites: remove one of them'],
   ['on_store_failure: local, sites: {}', 'cannot be used with sites: remove one of them'],
