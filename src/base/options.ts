@@ -61,7 +61,7 @@ export function findWrongOption(given: unknown, shape: OptionShape, path = ''): 
   if (!isObject(given)) return { option: path || 'options', problem: `expected an object, got ${kindOf(given)}` };
   const values: Readonly<Record<string, unknown>> = { ...given };
   for (const [name, value] of Object.entries(values)) {
-    const option = path === '' ? name : `${path}.${name}`;
+    const option = inside(path, name);
     const kind = Object.hasOwn(shape, name) ? shape[name] : undefined;
     if (!kind) return { option, problem: `no such option; ${suggestion(name, Object.keys(shape))}` };
     if (value === undefined) continue;
@@ -70,8 +70,11 @@ export function findWrongOption(given: unknown, shape: OptionShape, path = ''): 
     if (!kind.fits(value)) return { option, problem: `expected ${kind.expected}, got ${kindOf(value)}` };
   }
   const missing = Object.keys(shape).find((name) => shape[name]?.isRequired && values[name] === undefined);
-  return missing === undefined ? undefined : { option: missing, problem: `expected ${shape[missing]?.expected}` };
+  if (missing === undefined) return undefined;
+  return { option: inside(path, missing), problem: `expected ${shape[missing]?.expected}` };
 }
+
+const inside = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
 
 function suggestion(name: string, names: readonly string[]): string {
   const meant = nearest(name, names);

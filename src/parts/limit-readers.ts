@@ -10,7 +10,8 @@ import { readSites } from './sites/read-sites.ts';
 
 /** What is known of a limit when its keys are read. */
 interface Reading {
-  readonly limit: Limit;
+  /** Undefined if it is invalid: only the key's own block is checked then. */
+  readonly limit: Limit | undefined;
   /** Requests have an id. */
   readonly hasId: boolean;
   /** Division of limits that sites share; absent if this is the only site. */
@@ -21,7 +22,7 @@ type Reader = (block: Block<'rate_limit'>, reading: Reading, problems: Problems)
 
 /**
  * Functions that change the limit of a rule as keys of parts say, one after another. Without its key, each returns the
- * limit as it is; if the key is invalid, it returns undefined, and `problems` has the reason.
+ * limit as it is; if the key is invalid, it returns undefined, and `problems` has the reasons.
  */
 export const limitReaders: Readonly<Record<string, Reader>> = {
   'fair-shares': readShare,

@@ -81,18 +81,18 @@ export const routes: Partial<Record<keyof Settings['http'], () => Promise<OpenRo
 
 /**
  * Functions that load what processes that answer requests open, unless it is off. Of several that wrap the same, the
- * first is the innermost.
+ * first is the innermost; a ledger is within each decider, so those with a ledger come first.
  */
 export const deciderParts: Parts<(settings: Settings) => Promise<OpenDeciderPart | undefined>> = {
   findings: async () => openEvidence,
   usage: async ({ counters }) => (counters.usage ? (await import('./usage/source.ts')).openUsageSource : undefined),
   sites: async ({ sites }) => (sites ? (await import('./sites/open.ts')).openSites(sites) : undefined),
+  notify: async ({ notify }) => (notify ? (await import('./notify/open.ts')).openCrossings : undefined),
   record: async ({ recording }) =>
     recording ? (await import('./record/open.ts')).openRecording(recording) : undefined,
   candidate: async () => (await import('./candidate/open.ts')).openCandidate,
   tracing: async ({ tracing }) => (tracing ? (await import('./tracing/open.ts')).openTracing(tracing) : undefined),
   quotas: async ({ rlqs }) => (rlqs.isOn ? (await import('./quotas/open.ts')).openQuotas : undefined),
-  notify: async ({ notify }) => (notify ? (await import('./notify/open.ts')).openCrossings : undefined),
   explain: async () => openExplain,
   counters: async () => openCounterQuestions,
   unmatched: async () => openUnmatched,

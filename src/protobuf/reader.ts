@@ -14,7 +14,8 @@ const MAX_DEPTH = 100;
 
 const MAX_OCTETS_PER_CHARACTER = 3;
 
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+/** Replaces what is not UTF-8 by U+FFFD: proxies copy headers, which may have any octets, into strings. */
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** Reads a protobuf message in place, without copying it. Every method throws a RangeError on malformed input. */
 export class ProtoReader {
@@ -110,6 +111,21 @@ export class ProtoReader {
     return seen < 0x80 ? this.#intern(bytes, from, end, hash) : decodeUtf8(bytes, from, end);
   }
 
+  /** A string field, cut to its first `maxLength` UTF-16 code units. */
+  beginning(maxLength: number): string {
+    const start = this.at;
+    const whole = this.text(maxLength);
+    if (whole !== undefined) return whole;
+    this.at = start;
+    const end = this.length();
+    const from = this.at;
+    this.at = end;
+    return decodeUtf8(this.#bytes, from, Math.min(end, from + maxLength * MAX_OCTETS_PER_CHARACTER)).slice(
+      0,
+      maxLength,
+    );
+  }
+
   /**
    * Upper bound, as a UTF-16 code unit takes at most three octets in UTF-8 and characters of four octets have two
    * units.
@@ -156,10 +172,4 @@ export class ProtoReader {
   }
 }
 
-function decodeUtf8(bytes: Buffer, from: number, to: number): string {
-  try {
-    return utf8.decode(bytes.subarray(from, to));
-  } catch {
-    throw new RangeError('a string is not UTF-8');
-  }
-}
+const decodeUtf8 = (bytes: Buffer, from: number, to: number): string => utf8.decode(bytes.subarray(from, to));

@@ -12,9 +12,6 @@ const styles = {
   },
 } as const;
 
-/** The header names of LIMIT_IETF_HEADERS. */
-const ietfNames = ['ratelimit', 'ratelimit-policy'];
-
 /** Headers for one limit, or for the limits of all descriptors; `limits` is undefined if they are disabled. */
 export function limitHeaderNames(values: Values) {
   const { limits, retryAfter } = styles[values.LIMIT_HEADER_STYLE];
@@ -32,13 +29,30 @@ export function limitHeaderNames(values: Values) {
 
 /** Refuses two headers with the same name, which would form one list that no client could parse. */
 export function checkHeaders(values: Values, problems: string[]): void {
-  if (!values.LIMIT_IETF_HEADERS) return;
-  const names = ['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER'] as const;
-  const others = ['LIMIT_RETRY_AFTER_HEADERS', 'LIMIT_SOFT_HEADER', 'LIMIT_WOULD_REFUSE_HEADER'] as const;
-  for (const name of [...names, ...others])
-    for (const header of [values[name] ?? []].flat())
-      if (ietfNames.includes(header.toLowerCase()))
-        problems.push(`${name} must not be ${header} if LIMIT_IETF_HEADERS is true, which sends that header itself`);
+  const settings = new Map<string, string>();
+  for (const [setting, header] of sentHeaders(values)) {
+    const other = settings.get(header.toLowerCase());
+    if (other === setting) problems.push(`${setting} must list each header once, got ${header} twice`);
+    else if (other !== undefined)
+      problems.push(`${setting} must not be ${header}, the header of ${other}: a client would receive both as one`);
+    settings.set(header.toLowerCase(), setting);
+  }
+}
+
+/** All headers that answers may have, each with the setting that names it. */
+function sentHeaders(values: Values): readonly (readonly [setting: string, header: string])[] {
+  const { limits, retryAfter } = limitHeaderNames(values);
+  const { LIMIT_SOFT_HEADER: soft, LIMIT_WOULD_REFUSE_HEADER: wouldRefuse } = values;
+  const named: Readonly<Record<string, readonly string[]>> = {
+    LIMIT_IETF_HEADERS: values.LIMIT_IETF_HEADERS ? ['RateLimit-Policy', 'RateLimit'] : [],
+    LIMIT_LIMIT_HEADER: limits ? [limits.limit] : [],
+    LIMIT_REMAINING_HEADER: limits ? [limits.remaining] : [],
+    LIMIT_RESET_HEADER: limits ? [limits.reset] : [],
+    LIMIT_RETRY_AFTER_HEADERS: retryAfter,
+    LIMIT_SOFT_HEADER: soft === '' ? [] : [soft],
+    LIMIT_WOULD_REFUSE_HEADER: wouldRefuse === '' ? [] : [wouldRefuse],
+  };
+  return Object.entries(named).flatMap(([setting, headers]) => headers.map((header) => [setting, header] as const));
 }
 
 /** Warns of headers for clients without the one that most of them read; an empty list of headers is taken as intended. */

@@ -68,7 +68,8 @@ export function readValues(env: Environment, compile: CompilePattern = unloaded)
   checkSites(values, problems);
   if (problems.length > 0) throw new InvalidSettings(problems);
   const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');
-  const warnings = [...findWarnings(env, store), ...headerWarnings(values)];
+  const unused = findUnused(env, values, [store, candidateRedis]);
+  const warnings = [...findWarnings(env, store), ...unused, ...headerWarnings(values)];
   return { ...values, rules: chooseRules(values, env), store, candidateRedis, sink, spend, warnings };
 }
 
@@ -157,6 +158,36 @@ function findWarnings(env: Environment, { kind }: StoreSettings): readonly strin
   );
   const names = Object.entries(rows).flatMap(([name, { formerName }]) => (formerName ? [name, formerName] : [name]));
   return [...without, ...ofOthers, ...formerNames, ...nearMisses(env, names)];
+}
+
+/** Variables that only have an effect beside another one, which is neither set nor turned off on purpose. */
+function findUnused(
+  env: Environment,
+  values: Values,
+  [store, candidate]: readonly [StoreSettings, RedisSettings | undefined],
+): readonly string[] {
+  const { REDIS_TYPE, REDIS_PERSECOND_TYPE, REDIS_PERSECOND, MEMCACHE_SRV } = values;
+  const rows: Rows = table;
+  const isSecure =
+    store.kind === 'redis'
+      ? [store.main, store.perSecond, candidate].some((one) => one?.tls)
+      : store.kind === 'memory' || store.tls !== undefined;
+  const prefix = store.kind === 'redis' ? 'REDIS' : 'MEMCACHE';
+  const [ca, cert, key] = [`${prefix}_TLS_CACERT`, `${prefix}_TLS_CLIENT_CERT`, `${prefix}_TLS_CLIENT_KEY`];
+  const needs: readonly (readonly [string, boolean, readonly string[]])[] = [
+    [`${prefix}_TLS`, isSecure, [ca, cert, key]],
+    [key, !isSecure || Boolean(env[key]), [cert]],
+    [cert, !isSecure || Boolean(env[cert]), [key]],
+    ['REDIS_TYPE=SENTINEL', REDIS_TYPE === 'SENTINEL', ['REDIS_SENTINEL_AUTH']],
+    ['REDIS_PERSECOND_TYPE=SENTINEL', REDIS_PERSECOND_TYPE === 'SENTINEL', ['REDIS_PERSECOND_SENTINEL_AUTH']],
+    ['REDIS_PERSECOND', REDIS_PERSECOND, ['REDIS_PERSECOND_URL']],
+    ['MEMCACHE_SRV', MEMCACHE_SRV !== '', ['MEMCACHE_SRV_REFRESH']],
+  ];
+  return needs
+    .filter(([needed, isMet]) => !isMet && !env[needed])
+    .flatMap(([needed, , names]) => names.map((name) => ({ name, needed })))
+    .filter(({ name }) => env[name] && env[name] !== rows[name]?.fallback)
+    .map(({ name, needed }) => `${name} is set but has no effect: ${needed} is not set`);
 }
 
 /** Variables that only have an effect with these stores. */

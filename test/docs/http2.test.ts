@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { MAX_REQUEST_BYTES } from '../../src/edge/grpc/grpc-server.ts';
+import { MAX_REQUEST_BYTES } from '../../src/h2/grpc/message-reader.ts';
 import { defaultMethodLimits } from '../../src/h2/grpc/method.ts';
 import { MAX_SIDE_STREAMS } from '../../src/h2/grpc/router.ts';
 import { DEFAULT_MAX_FRAME_SIZE } from '../../src/h2/http2/frames.ts';

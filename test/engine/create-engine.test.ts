@@ -205,6 +205,16 @@ test.each<[unknown, string]>([
     'store.persecond: no such option; did you mean perSecond?',
   ],
   [{ rules: { text: '' }, store: { redis: 6379 } }, 'store.redis: expected a string or an object with address'],
+  [{ rules: { text: '' }, store: { redis: { address: 'a:1' } } }, 'store.redis.address: expected an object with kind'],
+  ...['text', 5, [], ['a:1', 2]].map((memcached): [unknown, string] => [
+    { rules: { text: '' }, store: { memcached } },
+    'store.memcached: expected a list of host:port or an object with srv, refreshMs, got ',
+  ]),
+  [
+    { rules: { text: '' }, store: { memcached: { srv: '_a._tcp.b' } } },
+    'store.memcached.refreshMs: expected a number of at least 0',
+  ],
+  [{ rules: { text: '' }, store: { backend: {} } }, 'store.backend: expected an object with run, health, close'],
   [{ rules: { text: '' }, spend: 'all' }, "spend: expected 'each', 'all_or_nothing' or 'spare_others', got 'all'"],
   [
     { rules: { text: '' }, memory: { maxCounters: '5' } },

@@ -21,6 +21,8 @@ export interface ManualTimers {
   readonly every: LedgerOptions['every'];
   /** Runs each timer once, and waits for the work that it starts. */
   runOnce(): Promise<void>;
+  /** The number of timers that run. */
+  count(): number;
 }
 
 export function manualTimers(): ManualTimers {
@@ -34,6 +36,7 @@ export function manualTimers(): ManualTimers {
       for (const run of timers) run();
       for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
     },
+    count: () => timers.size,
   };
 }
 

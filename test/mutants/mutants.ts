@@ -432,6 +432,12 @@ const decisions: readonly Mutants[] = [
     ],
   },
   {
+    file: 'src/parts/penalty/read-penalty.ts',
+    tests: ['test/parts/penalty/penalty'],
+    only: 'are accepted',
+    changes: [['ms >= leastMs', 'ms > leastMs']],
+  },
+  {
     file: 'src/engine/decide/outcomes.ts',
     tests: ['test/engine/decide/outcomes'],
     changes: [
@@ -655,6 +661,11 @@ const edges: readonly Mutants[] = [
       ['2 ** (failures - 1)', '2 ** failures'],
       ['if (times === 0) refuse();', 'if (times >= 0) refuse();'],
     ],
+  },
+  {
+    file: 'src/parts/notify/webhook.ts',
+    tests: ['test/parts/notify/webhook'],
+    changes: [['Math.floor(nowMs / 1_000)', 'Math.floor(nowMs)']],
   },
   {
     file: 'src/parts/quotas/buckets.ts',

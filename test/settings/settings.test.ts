@@ -463,6 +463,28 @@ describe('a warning names', () => {
     ]);
   });
 
+  test.each<[string, string, Environment, string]>([
+    ['REDIS_TLS_CACERT', 'ca.crt', { REDIS_URL: 'redis:1' }, 'REDIS_TLS'],
+    ['REDIS_TLS_CLIENT_CERT', 'a.crt', { REDIS_URL: 'rediss://redis:1' }, 'REDIS_TLS_CLIENT_KEY'],
+    ['REDIS_TLS_CLIENT_KEY', 'a.key', { REDIS_URL: 'redis:1', REDIS_TLS: 'true' }, 'REDIS_TLS_CLIENT_CERT'],
+    ['MEMCACHE_TLS_CACERT', 'ca.crt', { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'a:1' }, 'MEMCACHE_TLS'],
+    ['REDIS_SENTINEL_AUTH', 's3cret', { REDIS_URL: 'redis:1' }, 'REDIS_TYPE=SENTINEL'],
+    ['REDIS_PERSECOND_URL', 'redis:2', { REDIS_URL: 'redis:1' }, 'REDIS_PERSECOND'],
+    ['MEMCACHE_SRV_REFRESH', '1m', { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'a:1' }, 'MEMCACHE_SRV'],
+  ])('%s without the variable that gives it an effect', (name, written, others, needed) => {
+    const warning = `${name} is set but has no effect: ${needed} is not set`;
+    expect(readValues({ ...others, [name]: written }).warnings).toEqual([warning]);
+  });
+
+  test.each<Environment>([
+    { REDIS_URL: 'redis:1', REDIS_TLS: 'false', REDIS_TLS_CACERT: 'ca.crt', REDIS_TLS_CLIENT_CERT: 'a.crt' },
+    { REDIS_URL: 'redis:1', REDIS_PERSECOND: 'false', REDIS_PERSECOND_URL: 'redis:2' },
+    { REDIS_URL: 'redis:1', REDIS_TLS_CACERT: 'ca.crt', REDIS_PERSECOND: 'true', REDIS_PERSECOND_URL: 'rediss://a:1' },
+    { REDIS_URL: 'redis:1', MEMCACHE_SRV_REFRESH: '0', REDIS_TLS_CACERT: '' },
+  ])('%j has no warning: the part is off on purpose, or used', (env) => {
+    expect(readValues(env).warnings).toEqual([]);
+  });
+
   test('only variables that are set and have no effect', () => {
     const env = { PATH: '/bin', TLS: '1', MY_REDIS_TLS: '1', REDIS: 'x', OTEL_SERVICE_NAME: 'x', REDIS_URL: 'redis:1' };
     expect(readValues(env).warnings).toEqual([]);
@@ -547,15 +569,34 @@ describe('headers for limits', () => {
     expect(await headersOf(env)).toMatchObject(expected);
   });
 
-  test('cannot have the names that LIMIT_IETF_HEADERS uses', () => {
-    const env = { LIMIT_LIMIT_HEADER: 'ratelimit', LIMIT_RETRY_AFTER_HEADERS: 'Retry-After,RateLimit-Policy' };
-    expect(() => readValues({ ...env, LIMIT_IETF_HEADERS: 'true' })).toThrow(
-      [
-        'LIMIT_LIMIT_HEADER must not be ratelimit if LIMIT_IETF_HEADERS is true, which sends that header itself',
-        'LIMIT_RETRY_AFTER_HEADERS must not be RateLimit-Policy if LIMIT_IETF_HEADERS is true, which sends that header itself',
-      ].join('\n'),
-    );
-    expect(readValues(env).LIMIT_LIMIT_HEADER).toBe('ratelimit');
+  test.each([
+    [
+      { LIMIT_IETF_HEADERS: 'true', LIMIT_LIMIT_HEADER: 'ratelimit' },
+      'LIMIT_LIMIT_HEADER must not be ratelimit, the header of LIMIT_IETF_HEADERS: a client would receive both as one',
+    ],
+    [
+      { LIMIT_REMAINING_HEADER: 'X-Rate', LIMIT_RESET_HEADER: 'x-rate' },
+      'LIMIT_RESET_HEADER must not be x-rate, the header of LIMIT_REMAINING_HEADER: a client would receive both as one',
+    ],
+    [
+      { LIMIT_SOFT_HEADER: 'RateLimit-Reset' },
+      'LIMIT_SOFT_HEADER must not be RateLimit-Reset, the header of LIMIT_RESET_HEADER: a client would receive both as one',
+    ],
+    [
+      { LIMIT_WOULD_REFUSE_HEADER: 'X-RateLimit-Soft-Exceeded' },
+      'LIMIT_WOULD_REFUSE_HEADER must not be X-RateLimit-Soft-Exceeded, the header of LIMIT_SOFT_HEADER: a client would receive both as one',
+    ],
+    [
+      { LIMIT_RETRY_AFTER_HEADERS: 'Retry-After,retry-after' },
+      'LIMIT_RETRY_AFTER_HEADERS must list each header once, got retry-after twice',
+    ],
+  ])('cannot have the same name twice: %j', (env, message) => {
+    expect(() => readValues({ LIMIT_RESPONSE_HEADERS_ENABLED: 'true', ...env })).toThrow(message);
+  });
+
+  test('may have the same name twice while one is not sent', () => {
+    const env = { LIMIT_LIMIT_HEADER: 'RateLimit', LIMIT_RESET_HEADER: 'RateLimit' };
+    expect(readValues(env).LIMIT_LIMIT_HEADER).toBe('RateLimit');
   });
 });
 

@@ -16,7 +16,7 @@ import { DETAIL_HEADER } from '../rls/detail.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';
 import type { CallOutcome, Outcome } from '../rls/service.ts';
 import type { WireRequest } from '../wire/wire.ts';
-import { type GrpcServerOptions, MAX_REQUEST_BYTES } from './grpc-server.ts';
+import type { GrpcServerOptions } from './grpc-server.ts';
 import { healthMethods } from './health-service.ts';
 
 /** The method's path. */
@@ -32,7 +32,7 @@ const DECIDE_BATCH = '/weir.v1.Batch/Decide';
  */
 export async function startH2Server(options: GrpcServerOptions, limits?: Partial<Http2Limits>): Promise<GrpcServer> {
   const { address, tls, connections, overload, health, others = [], onCallFinished, onConnectionError } = options;
-  const router = new Router({ maxRequestBytes: MAX_REQUEST_BYTES, detailHeader: DETAIL_HEADER });
+  const router = new Router(DETAIL_HEADER);
   addDecisions(router, options);
   for (const method of healthMethods(health, onCallFinished)) router.add(method);
   for (const { paths, load, needsH2 } of others) {

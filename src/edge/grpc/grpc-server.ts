@@ -30,6 +30,3 @@ export type OnCallFinished = (
   grpcStatus: status,
   elapsedMs: number,
 ) => void;
-
-/** Maximum size of a request message, the same as grpc-go's default; larger ones fail with RESOURCE_EXHAUSTED. */
-export const MAX_REQUEST_BYTES = 4 * 1024 * 1024;

@@ -28,8 +28,6 @@ export interface ServiceDecider extends Omit<Decider, 'ledger'> {
 export interface Deciding {
   /** Spends hits in the ledger that parts may put in place of the store's. */
   readonly decider: ServiceDecider;
-  /** Spends hits in the store's ledger. */
-  readonly plain: ServiceDecider;
   /** Notified of the domain of each commit. */
   readonly onCommit: (domain: string) => void;
   readonly extras: Extras;

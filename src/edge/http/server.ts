@@ -75,23 +75,27 @@ export async function startHttpServer(
   };
   const onRequest: Parameters<typeof listenForRequests>[3] = (connection, request, response) => {
     inFlight++;
+    const send = (page: Page | undefined): void => {
+      if (!page || request.isGone) return;
+      if (closing || request.isEndless) response.setHeader('connection', 'close');
+      const body = typeof page.body === 'string' ? Buffer.from(page.body) : page.body;
+      if (page.follow) {
+        response.writeHead(page.status, { ...page.headers, 'content-type': page.contentType });
+        return page.follow(connection.follow(response, body));
+      }
+      response.writeHead(page.status, {
+        ...page.headers,
+        'content-type': page.contentType,
+        'content-length': body.length,
+      });
+      connection.send(request, response, body);
+    };
     void renderPage(routes, request, onError)
-      .then((page) => {
-        if (!page || request.isGone) return;
-        if (closing || request.isEndless) response.setHeader('connection', 'close');
-        const body = typeof page.body === 'string' ? Buffer.from(page.body) : page.body;
-        if (page.follow) {
-          response.writeHead(page.status, { ...page.headers, 'content-type': page.contentType });
-          return page.follow(connection.follow(response, body));
-        }
-        response.writeHead(page.status, {
-          ...page.headers,
-          'content-type': page.contentType,
-          'content-length': body.length,
-        });
-        connection.send(request, response, body);
-      })
-      .catch(onError);
+      .then(send)
+      .catch((error) => {
+        onError(error);
+        if (!response.headersSent) send(failedPage); // a header of the page was invalid
+      });
   };
   const listener = await listenForRequests(address, { ...operatorBounds(), ...bounds }, onClosed, onRequest);
   return {
@@ -107,6 +111,7 @@ export async function startHttpServer(
   };
 }
 
+const failedPage = plain(500, 'Internal Server Error\n');
 const notFound = plain(404, '404 page not found\n');
 
 /** Path of the route for all paths below it without a route of their own. */
@@ -141,7 +146,7 @@ async function renderPage(
   } catch (error) {
     if (error instanceof CallerDisconnected) return undefined;
     onError(error);
-    return plain(500, 'Internal Server Error\n');
+    return failedPage;
   }
 }
 

@@ -23,6 +23,7 @@ export function describeRuleFully(rule: Rule): string {
     replaces,
     named,
     ids = [],
+    pools = [],
     unitCost,
     chargedLater,
     countWhen,
@@ -37,6 +38,7 @@ export function describeRuleFully(rule: Rule): string {
     ...(named === 'by_request' ? ['detailed_metric: true'] : []),
     ...(named === 'by_levels' ? ['statistics: named by requests'] : []),
     ...ids.map(({ at, as }) => `entry ${at + 1} not_counted: ${as}`),
+    ...pools.map(({ at }) => `entry ${at + 1} share_threshold: true`),
     ...(unitCost ? [`unit_cost: ${showPrice(unitCost)}`] : []),
     ...(chargedLater ? ['charged_later: true'] : []),
     ...(countWhen ? [`count_when: ${countWhen.text}`] : []),
@@ -84,7 +86,8 @@ export const domainAsJson = (domain: Domain): DomainJson => ({
 
 /** A rule as JSON; the keys are those of rule files. */
 export function ruleAsJson(rule: Rule): RuleJson {
-  const { domain, path, place, unlimited, limits, schedule, shadow, quota, replaces, named, ids, metadata } = rule;
+  const { domain, path, place, unlimited, limits, schedule, shadow, quota, replaces, named, ids, pools, metadata } =
+    rule;
   return {
     domain,
     path,
@@ -93,6 +96,7 @@ export function ruleAsJson(rule: Rule): RuleJson {
     ...(replaces.length > 0 && { replaces }),
     ...(named !== 'by_rule' && { named }),
     ...(ids && { not_counted: ids.map(({ at, as }) => ({ entry: at + 1, as })) }),
+    ...(pools && { share_threshold: pools.map(({ at }) => at + 1) }),
     ...(rule.unitCost && { unit_cost: showPrice(rule.unitCost) }),
     ...(rule.chargedLater && { charged_later: rule.chargedLater }),
     ...(rule.countWhen && { count_when: rule.countWhen.text }),

@@ -127,6 +127,8 @@ const ruleOptions = {
   replaces: listOf(text),
   named: oneOf('by_levels', 'by_request'),
   not_counted: listOf(fields({ entry: whole, as: text })),
+  /** The entries whose values share a counter, from 1. */
+  share_threshold: listOf(whole),
   /** Of one hit: `0.0000025 USD`. */
   unit_cost: text,
   charged_later: onlyTrue,

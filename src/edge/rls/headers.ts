@@ -38,7 +38,7 @@ export function createResponseHeaders(options: HeaderOptions): Extras['headers']
   return (answer) => {
     const headers = limitHeaders(answer, options);
     if (options.ietf) headers.push(...ietfHeaders(answer, options.maxWaitMs));
-    headers.push(...retryAfterHeaders(answer, options));
+    if (answer.retryAfterMs !== undefined) headers.push(...retryAfterHeaders(answer.retryAfterMs, options));
     if (answer.overallCode === 'OK' && isSoft(answer)) headers.push(...softHeaders(answer, options.soft));
     if (options.wouldRefuse !== '') headers.push(...wouldRefuseHeaders(answer, options.wouldRefuse));
     return headers;
@@ -63,11 +63,8 @@ function limitHeaders({ verdicts }: Answer, options: HeaderOptions): WireHeader[
 const headerCount = ({ currency }: Limit, count: number): number | string =>
   currency === undefined ? count : decimal(count);
 
-/** Headers of a refusal; none if the request passed, or never could. */
-function retryAfterHeaders(
-  { retryAfterMs = NEVER_MS }: Answer,
-  { retryAfter, maxWaitMs }: HeaderOptions,
-): WireHeader[] {
+/** Headers of a refusal; none if the request never could pass. */
+function retryAfterHeaders(retryAfterMs: number, { retryAfter, maxWaitMs }: HeaderOptions): WireHeader[] {
   if (retryAfterMs === NEVER_MS) return [];
   return retryAfter.map((key) => ({ key, value: String(toWholeSeconds(Math.min(retryAfterMs, maxWaitMs))) }));
 }
@@ -78,9 +75,11 @@ const isSoft = ({ verdicts }: Answer): boolean =>
 function softHeaders({ verdicts }: Answer, name: string): WireHeader[] {
   if (name === '') return [];
   const exceeded = verdicts.flatMap((verdict) =>
-    verdict.kind === 'limited' && verdict.decision.soft ? [verdict.rule.path] : [],
+    verdict.kind === 'limited' && verdict.decision.soft
+      ? [percentEncoded(verdict.rule.path.slice(0, MAX_NAME_LENGTH))]
+      : [],
   );
-  return [{ key: name, value: exceeded.join(', ') }];
+  return [{ key: name, value: fieldOf(exceeded) }];
 }
 
 /** A list of structured fields, with the names of `RateLimit-Policy`: `"demo.user";reason=shadow`. */
@@ -88,13 +87,18 @@ function wouldRefuseHeaders(answer: Answer, key: string): WireHeader[] {
   const named = wouldRefuse(answer).map(
     ({ rule, limit, reason }) => `${sfString(policyName(rule, limit))};reason=${reason}`,
   );
-  let value = '';
-  for (const one of new Set(named)) {
-    const more = value === '' ? one : `${value}, ${one}`;
+  return named.length === 0 ? [] : [{ key, value: fieldOf(named) }];
+}
+
+/** As many of these items as fit into a field, each once. */
+function fieldOf(items: readonly string[]): string {
+  let field = '';
+  for (const item of new Set(items)) {
+    const more = field === '' ? item : `${field}, ${item}`;
     if (more.length > MAX_FIELD_LENGTH) break;
-    value = more;
+    field = more;
   }
-  return value === '' ? [] : [{ key, value }];
+  return field;
 }
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
@@ -176,15 +180,14 @@ const MAX_SF_INTEGER = 999_999_999_999_999;
 
 const sfInteger = (limit: Limit, count: number): number => asInteger(limit, count, MAX_SF_INTEGER);
 
-/**
- * Formats a String of RFC 9651, which is printable ASCII. Other characters are percent-encoded as UTF-8, and so is `%`.
- */
-function sfString(text: string): string {
-  const ascii = text.replace(/[^\x20-\x7e]+|%/gu, (other) =>
+/** Formats a String of RFC 9651, which is printable ASCII. */
+const sfString = (text: string): string => `"${percentEncoded(text).replace(/["\\]/g, '\\$&')}"`;
+
+/** Printable ASCII, in which other characters are percent-encoded as UTF-8, and so is `%`. */
+const percentEncoded = (text: string): string =>
+  text.replace(/[^\x20-\x7e]+|%/gu, (other) =>
     Array.from(Buffer.from(other), (octet) => `%${octet.toString(16).toUpperCase().padStart(2, '0')}`).join(''),
   );
-  return `"${ascii.replace(/["\\]/g, '\\$&')}"`;
-}
 
 /** Collects one policy per name, regardless of case. Of equal policies, such as two users', the nearer one is kept. */
 function collectPolicies(answer: Answer): readonly Policy[] {

@@ -128,8 +128,7 @@ export function createRlsService(
     const { request, caller, reply } = call;
     let response: WireResponse;
     try {
-      const detail = caller.needsDetail ? createDetail(answer) : undefined;
-      response = createResponse(request, answer, extras, detail);
+      response = createResponse(request, answer, extras, detailFor(caller, answer));
     } catch (cause) {
       return fail(cause, call);
     }
@@ -172,13 +171,16 @@ export const createAnswerKnown =
     try {
       const answer = decideKnown(decodeRequest(request), decider, caller.work);
       if (!answer) return undefined;
-      const response = createResponse(request, answer, extras);
+      const response = createResponse(request, answer, extras, detailFor(caller, answer));
       observer.answered(request, answer, caller);
       return response;
     } catch {
       return undefined; // the request is invalid or too costly, and is answered as any late call
     }
   };
+
+const detailFor = ({ needsDetail }: Caller, answer: Answer): WireStruct | undefined =>
+  needsDetail ? createDetail(answer) : undefined;
 
 /** The response to a request, with its headers and metadata, and the body that the refusing rule has for clients. */
 export function createResponse(

@@ -82,9 +82,7 @@ export function encodeAnswer(
     overall_code: codeNumbers[answer.overallCode],
     statuses: answer.verdicts.map(encodeStatus),
     response_headers_to_add: responseHeaders,
-    ...(detail
-      ? { dynamic_metadata: withDetail(metadata, detail) }
-      : metadata && { dynamic_metadata: toStruct(metadata) }),
+    dynamic_metadata: detail ? withDetail(metadata, detail) : metadata && toStruct(metadata),
   };
 }
 

@@ -8,6 +8,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { type StoreBudget, storeCall } from '../ledger/store-budget.ts';
 import type { Miss } from '../rules/match/match.ts';
 import type { Rule, RuleLimit } from '../rules/match/tree.ts';
+import { asPassed, isResponse } from './outcomes.ts';
 import {
   type Arrival,
   ASKS,
@@ -65,6 +66,8 @@ interface AppliedLimit extends RuleLimit {
 /** A limit in shadow mode that would have refused. */
 interface ShadowRefusal extends OtherDecision {
   readonly label: LimitLabel;
+  /** What this limit counts: see the verdict's. */
+  readonly hits: number;
 }
 
 /** A limit that the verdict does not show. */
@@ -211,9 +214,10 @@ export function combine(
     const { found, priced } = descriptor;
     if (found.kind !== 'limited') return found;
     const { rule, levels, limits } = found;
-    if (priced?.isAdded) {
+    if (priced?.isAdded || isResponse(descriptor)) {
       cut ??= known.slice();
-      for (let at = next; at < next + limits.length; at++) cut[at] = addedTo(decisionAt(cut, at));
+      const changed = priced?.isAdded ? addedTo : asPassed;
+      for (let at = next; at < next + limits.length; at++) cut[at] = changed(decisionAt(cut, at));
       decisions = cut;
     }
     if (rule.schedule !== undefined || limits[0]?.endsAtMs !== undefined) {
@@ -232,7 +236,7 @@ export function combine(
     }
     const decision = decisionAt(decisions, shown);
     const { limit, label, policy } = limits[shown - first] as RuleLimit; // within its limits
-    const shadowRefusals = limits.length > 1 ? findShadowRefusals(limits, decisions, first, shown) : undefined;
+    const shadowRefusals = limits.length > 1 ? findShadowRefusals(descriptor, decisions, first, shown) : undefined;
     const code = policy.shadow ? 'OK' : decision.code;
     const reportsAll = limits.length > 1 && (modes.reportsEveryLimit || found.id !== undefined);
     const applied = reportsAll ? listApplied(limits, decisions, first) : undefined;
@@ -276,17 +280,18 @@ const decisionAt = (decisions: readonly LedgerEntry[], at: number): LedgerEntry 
 
 /** @param first  the index of the first decision on these limits */
 function findShadowRefusals(
-  limits: readonly RuleLimit[],
+  descriptor: MatchedDescriptor,
   decisions: readonly LedgerEntry[],
   first: number,
   shown: number,
 ): readonly ShadowRefusal[] | undefined {
+  if (descriptor.found.kind !== 'limited') return undefined;
   let refusals: ShadowRefusal[] | undefined;
-  for (const [at, { limit, label, policy }] of limits.entries()) {
+  for (const [at, { limit, label, policy }] of descriptor.found.limits.entries()) {
     const decision = decisionAt(decisions, first + at);
     if (!policy.shadow || first + at === shown || decision.code === 'OK') continue;
     refusals ??= [];
-    refusals.push({ limit, label, decision });
+    refusals.push({ limit, label, decision, hits: amountUnder(limit, descriptor) });
   }
   return refusals;
 }

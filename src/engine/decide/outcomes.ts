@@ -1,5 +1,5 @@
 import type { Counter } from '../backends/key.ts';
-import { createDebit, type Debit, MIN_STATUS } from '../ledger/debit.ts';
+import { createDebit, type Debit, type LedgerEntry, MIN_STATUS } from '../ledger/debit.ts';
 import type { RuleLimit, Statuses } from '../rules/match/tree.ts';
 
 /**
@@ -24,6 +24,14 @@ export function findOutcome(
   return isCounted ? { hits: 1, outcome: 'counts' } : { hits: 0, outcome: 'spared' };
 }
 
+/** Whether a descriptor states the status of a response, whose request has passed already. */
+export const isResponse = ({ outcome }: { readonly outcome?: Outcome | undefined }): boolean =>
+  outcome === 'counts' || outcome === 'spared';
+
+/** The decision on a response, which nothing refuses. */
+export const asPassed = (decision: LedgerEntry): LedgerEntry =>
+  decision.code === 'OK' ? decision : { ...decision, code: 'OK', retryAfterMs: 0 };
+
 /** The operation of a request, or of its response: only the latter is counted, and only the former can be refused. */
 export function outcomeDebit(
   counter: Counter,
@@ -31,5 +39,5 @@ export function outcomeDebit(
   { hits, outcome, refuses }: { readonly hits: number; readonly outcome: Outcome; readonly refuses: boolean },
 ): Debit {
   if (outcome === 'asks') return { ...createDebit(counter, counted, hits, refuses), kind: 'peek' };
-  return createDebit(counter, counted, hits, false, true);
+  return { ...createDebit(counter, counted, hits, false, true), isPassed: true };
 }

@@ -156,10 +156,13 @@ export class Overrides {
     return shared && { ...shared, entries: counted };
   }
 
-  /** Applies the override to a match. An override of a descriptor that matches no rule has no effect. */
-  apply(found: Match, domain: string, entries: readonly Entry[]): Match {
+  /**
+   * Applies the override to a match. An override of a descriptor that matches no rule has no effect, nor has one on what
+   * an id holds: it is given back to its counter, and used of its reservation.
+   */
+  apply(found: Match, domain: string, entries: readonly Entry[], hits = 1): Match {
     if (found.kind !== 'limited' && found.kind !== 'unlimited') return found;
-    if (found.kind === 'limited' && found.commits) return found; // usage is charged to the counter with its reservation
+    if (found.kind === 'limited' && (found.commits || (found.id !== undefined && hits < 0))) return found;
     const applied = this.of(found, domain, entries);
     if (!applied) return found;
     const { rule } = found;
@@ -173,6 +176,8 @@ export class Overrides {
       limits: [limit],
       entries: applied.entries,
       levels,
+      overridden: true,
+      ...(found.kind === 'limited' && found.id !== undefined && { id: found.id }),
     };
   }
 

@@ -12,7 +12,7 @@ import { type Descriptor, type Match, type Miss, matchAll } from '../rules/match
 import type { Rule, RuleLimit, RuleTree } from '../rules/match/tree.ts';
 import { appended } from './appended.ts';
 import { findMetered, meteredDebit } from './metered.ts';
-import { findOutcome, type Outcome, outcomeDebit } from './outcomes.ts';
+import { findOutcome, isResponse, type Outcome, outcomeDebit } from './outcomes.ts';
 import { isBlock, type Overrides } from './overrides.ts';
 import { amountUnder, chooseHolder, type Priced, withPrices } from './priced.ts';
 import { type RepeatedCounters, repeatedCounters } from './retry.ts';
@@ -172,7 +172,8 @@ export function planRequest(request: RateLimitRequest, planner: Planner, arrival
   const ofDomain = rules.domains.get(domain);
   const mayLack = ofDomain?.requirements !== undefined && door.minHeldHits === undefined;
   const unmet = mayLack ? findUnmet(request, rules, work) : undefined;
-  const matched = matchRequest(unmet ? { ...request, ...unmet } : request, rules, planner, work);
+  const counted = unmet ? { ...request, ...unmet } : request;
+  const matched = matchRequest(counted, rules, settles(door) ? withoutOverrides(planner) : planner, work);
   // no quota lets a request pass that lacks keys, or that an operator blocks
   const quotaMode = planner.quotaMode && unmet?.onlyAt === undefined && !matched.some(isBlocked);
   if (door.minHeldHits !== undefined) checkHeld(matched, door.minHeldHits);
@@ -186,9 +187,12 @@ export function planRequest(request: RateLimitRequest, planner: Planner, arrival
   return repeated ? { ...plan, debits: debits.concat(repeated.peeks), repeated } : plan;
 }
 
-const isBlocked = ({ found }: MatchedDescriptor): boolean => found.kind === 'limited' && found.limits.some(isBlock);
+/** Whether hits go back to the limits that hold them, or are used of these, whatever operators say of requests now. */
+const settles = ({ hits }: Door): boolean => hits === 'returned' || hits === 'committed';
 
-const isResponse = ({ outcome }: MatchedDescriptor): boolean => outcome === 'counts' || outcome === 'spared';
+const withoutOverrides = ({ overrides: _, ...others }: Planner): Planner => others;
+
+const isBlocked = ({ found }: MatchedDescriptor): boolean => found.kind === 'limited' && found.limits.some(isBlock);
 
 /** The debits of a request that asks to pass, independent of one another. Throws as `planRequest`. @internal */
 export function requestDebits(request: RateLimitRequest, planner: Planner): readonly Debit[] {
@@ -220,7 +224,8 @@ export function matchDescriptors(
   }
   const isOverriding = overrides !== undefined && overrides.size > 0;
   const override = isOverriding
-    ? (found: Match, at: number) => overrides.apply(found, domain, descriptors[at]?.entries ?? [])
+    ? (found: Match, at: number) =>
+        overrides.apply(found, domain, descriptors[at]?.entries ?? [], descriptors[at]?.hits)
     : undefined;
   return matchAll(rules, domain, descriptors, { clock, work, override });
 }
@@ -277,7 +282,7 @@ function createDebits(matched: readonly MatchedDescriptor[], planning: DebitPlan
     const holding = { descriptor, found, holder };
     const metered = findMetered(planner, found.limits);
     for (const one of found.limits) {
-      if (door.uses && !door.uses(one.limit)) continue;
+      if (!usesLimit(door, found, one)) continue;
       const debit = createLimitDebit(one, holding, planning);
       debits = appended(
         debits,
@@ -340,14 +345,18 @@ function chargeSteps(debits: readonly Debit[], work: RequestWork): void {
 const isUsed = (found: ValidMatch, { minHeldHits }: Door): found is LimitedMatch =>
   found.kind === 'limited' && (minHeldHits === undefined || found.id !== undefined);
 
-/** The descriptors with the limits that a door uses; all, if it uses all of them. */
+/** What an operator puts in the place of limits that are used by id is used as well. */
+const usesLimit = ({ uses, minHeldHits }: Door, { overridden }: LimitedMatch, { limit }: RuleLimit): boolean =>
+  !uses || uses(limit) || (overridden === true && minHeldHits !== undefined);
+
+/** The descriptors with the limits that a door uses, and those that an operator exempts; all, if it uses all of them. */
 function onlyUsed(matched: readonly MatchedDescriptor[], door: Door): readonly MatchedDescriptor[] {
-  const { uses } = door;
-  if (!uses) return matched;
+  if (!door.uses) return matched;
   return matched.flatMap((one): readonly MatchedDescriptor[] => {
     const { found } = one;
+    if (found.kind === 'unlimited' && found.exempt) return [one];
     if (!isUsed(found, door)) return [];
-    const limits = found.limits.filter(({ limit }) => uses(limit));
+    const limits = found.limits.filter((limit) => usesLimit(door, found, limit));
     return limits.length === 0 ? [] : [{ ...one, found: { ...found, limits } }];
   });
 }

@@ -3,6 +3,7 @@ import { ANONYMOUS } from '../holds/claim.ts';
 import type { Limit } from '../holds/limits.ts';
 import type { LedgerEntry } from '../ledger/debit.ts';
 import type { Match } from '../rules/match/match.ts';
+import type { Rule } from '../rules/match/tree.ts';
 
 /** What a descriptor counts: hits, or under a budget their cost in billionths of its currency. */
 interface Amounts {
@@ -56,6 +57,10 @@ export function amountUnder({ currency }: Limit, { hits, priced }: Pick<Asked, '
   if (!priced) return hits;
   return currency === undefined ? priced.counted.hits : priced.counted.cost;
 }
+
+/** The hits of a verdict; that of a budget has what they cost. */
+export const hitsOf = ({ hits, limit, rule }: { hits: number; limit: Limit; rule: Pick<Rule, 'unitCost'> }): number =>
+  rule.unitCost && limit.currency !== undefined ? hits / rule.unitCost.billionths : hits;
 
 /** The holder of hits. A part that another one counts must not settle the reservation. */
 export const chooseHolder = (holder: number, { priced }: Pick<Asked, 'priced'>): number =>

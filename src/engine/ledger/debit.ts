@@ -7,6 +7,8 @@ import { hasHolders, type Limit, measures, nominalCapacity } from '../holds/limi
 /** An operation of a request on one counter, with the policy of its rule. */
 export interface Debit extends RequestOperation {
   readonly policy: LimitPolicy;
+  /** Its request has passed already. */
+  readonly isPassed?: true;
 }
 
 /** The part of a rule's limit that counting needs. */

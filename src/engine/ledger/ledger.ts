@@ -132,18 +132,20 @@ export class Ledger {
           run: (all, how) => this.#backends.run(all, how),
         });
       if (this.refusals || this.leases) this.#listen();
-      if (local) this.#serveOutages();
+      if (local && this.#keepsRefusals) this.#backends.recallWith(this.#recallQueued);
     }
     const kept = [this.leases, this.#remembered, this.#debts, this.pendingCommits, this.lapses];
     this.#kept = kept.filter((one) => one !== undefined);
   }
 
-  /** Recalls refusals of requests that wait for a silent backend, and settles what it could not count. */
-  #serveOutages(): void {
-    if (this.#keepsRefusals) this.#backends.recallWith(this.#recallQueued);
-    this.#stop = this.#options.every(SETTLE_INTERVAL_MS, () => {
+  /** Settles what the backends could not count, repeatedly, until nothing is left. */
+  #settleSoon(): void {
+    this.#stop ??= this.#options.every(SETTLE_INTERVAL_MS, () => {
       void this.#debts?.settle();
       void this.pendingCommits?.send();
+      if (this.#debts?.size || this.pendingCommits?.counts().pending) return;
+      this.#stop?.();
+      this.#stop = undefined;
     });
   }
 
@@ -180,14 +182,18 @@ export class Ledger {
   /** The answer to a request that is known to be refused, without the backends; undefined if it is not. */
   recall(request: readonly Debit[], spend: Spend): Entries | undefined {
     if (!this.#policies || !this.#keepsRefusals) return undefined;
-    return request.some(this.#isRecalled) ? this.#policies.answer(request, request.map(inSilence), spend) : undefined;
+    if (!request.some(this.#isRecalled)) return undefined;
+    this.#settleSoon();
+    return this.#policies.answer(request, request.map(inSilence), spend);
   }
 
   /** Takes the hits of a receipt back, once. */
   async refund(receipt: Receipt): Promise<void> {
     if (!receipt.redeem()) return;
-    if (receipt.isLocal) this.#debts?.refund(receipt);
-    else await this.#runOne(receipt.refund, { spend: 'each', timeoutMs: OPERATION_TIMEOUT_MS });
+    if (receipt.isLocal) {
+      this.#debts?.refund(receipt);
+      this.#settleSoon();
+    } else await this.#runOne(receipt.refund, { spend: 'each', timeoutMs: OPERATION_TIMEOUT_MS });
   }
 
   /**
@@ -225,7 +231,7 @@ export class Ledger {
     const { leases } = this;
     const copyLeases: OpenLeases | undefined = leases && (({ run }) => leases.copyCounters(keys, run));
     const backends = { main: ofMain.backend, perSecond: ofPerSecond?.backend };
-    const ledger = new Ledger(backends, { ...this.#options, leases: copyLeases }, copied);
+    const ledger = new Ledger(backends, { ...this.#options, leases: copyLeases, every: () => () => {} }, copied);
     const forkFor = (debit: Pick<Debit, 'limit'>) =>
       this.#backends.of(debit) === main ? ofMain : (ofPerSecond ?? ofMain);
     return {
@@ -374,6 +380,7 @@ export class Ledger {
       if (this.#policies && replies.some(isUnavailable)) {
         this.pendingCommits?.keep(request, replies, calledAtMs);
         decided = this.#policies.answer(request, replies, how.spend);
+        this.#settleSoon();
       }
     }
     if (!how.receipts) return decided;

@@ -4,10 +4,12 @@ import {
   count,
   findWrongOption,
   flag,
+  having,
   type OptionKind,
   type OptionShape,
   object,
   oneOf,
+  required,
   text,
 } from '../../base/options.ts';
 import { spends } from '../algorithms/limit.ts';
@@ -16,7 +18,7 @@ import { type CounterOptions, InvalidOptions } from './options.ts';
 const tls = object({ caFile: text, certFile: text, keyFile: text, skipHostnameVerification: flag });
 
 const redisOptions = object(
-  { address: any, tls, sentinelCredentials: any, connectTimeoutMs: count },
+  { address: having('kind'), tls, sentinelCredentials: any, connectTimeoutMs: count },
   { needs: ['address'] },
 );
 
@@ -24,6 +26,14 @@ const redis: OptionKind = {
   expected: `a string or ${redisOptions.expected}`,
   fits: (value) => typeof value === 'string' || redisOptions.fits(value),
   ...(redisOptions.shape && { shape: redisOptions.shape }),
+};
+
+const srv = object({ srv: required(text), refreshMs: required(count) });
+
+const memcached: OptionKind = {
+  expected: `a list of host:port or ${srv.expected}`,
+  fits: (value) => (Array.isArray(value) ? value.length > 0 && value.every(text.fits) : srv.fits(value)),
+  ...(srv.shape && { shape: srv.shape }),
 };
 
 /** The option `rules`. */
@@ -34,7 +44,7 @@ export const rules = object(
 
 export const counterOptions: Readonly<Record<keyof CounterOptions, OptionKind>> = {
   store: object(
-    { redis, perSecond: redis, memcached: any, tls, backend: any },
+    { redis, perSecond: redis, memcached, tls, backend: having('run', 'health', 'close') },
     { needs: ['redis', 'memcached', 'backend'], or: ['memory'] },
   ),
   keys: object({

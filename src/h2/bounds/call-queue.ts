@@ -50,6 +50,8 @@ const MAX_EXPIRY_UNITS = 2_048;
 const COSTLY_UNITS = 1_024;
 /** Estimate of calls that run after all others, since even a small one may be costly. */
 export const QUESTION_UNITS = Number.POSITIVE_INFINITY;
+/** Work that a connection may have done whenever it is its turn; what a call takes beyond that, later turns pay. */
+const TURN_UNITS = 16;
 /** Weight of the last turn in the moving average of the time per queued call. */
 const NEWEST_TURN_WEIGHT = 0.2;
 /** The cost of ending a call without handling it. */
@@ -57,8 +59,9 @@ export const EXPIRY_UNITS = 1 / 4;
 
 /**
  * Bounds the work per turn of the event loop, so that neither a flood of requests nor a few costly ones delay other
- * callers. Connections take turns; within one, the call that expires first goes first. A call that has expired is not
- * handled. Under light load, calls run at once and the queue stays empty.
+ * callers. Connections take turns, and have equal shares of the work: one whose call took much passes on its next turns
+ * (deficit round robin, Shreedhar and Varghese 1995). Within one, the call that expires first goes first. A call that has
+ * expired is not handled. Under light load, calls run at once and the queue stays empty.
  *
  * @param late   counts calls that have expired
  * @param nowMs  a monotonic clock
@@ -75,14 +78,14 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
   let isClosed = false;
 
   const length = (): number => cheap.length + costly.length + questions.length;
-  const isExpired = (call: PendingCall): boolean => nowMs() >= call.expiresAtMs;
   const handle = (call: PendingCall): void => {
     pace.taken++;
-    const atMs = nowMs();
+    const [atMs, unitsBefore] = [nowMs(), unitsLeft];
     const hasExpired = atMs >= call.expiresAtMs;
     if (hasExpired) expired++;
     const units = hasExpired ? call.expire() : call.run(atMs); // which may call `spend`
     unitsLeft -= units;
+    call.connection.waiting?.owe(unitsBefore - unitsLeft);
   };
   const beginTurn = (): void => {
     turn = undefined;
@@ -92,7 +95,7 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
     if (length() + late.size === 0) return;
     for (let call = cheap.take(); call; call = unitsLeft > 0 ? cheap.take() : undefined) handle(call);
     const last = costly.length > 0 ? costly : questions;
-    for (let call = last.take(); call; call = last.takeIf(isExpired)) handle(call);
+    for (let call = last.take(); call; call = last.takeIf(({ expiresAtMs }) => nowMs() >= expiresAtMs)) handle(call);
     late.count();
     if (cheap.length === 0) pace.taken = 0; // the time to the next turn does not measure queued calls
     awaitTurn();
@@ -169,13 +172,17 @@ class FairQueue {
     this.length++;
   }
 
-  /** Maximum number of calls that run before another call of this connection. */
+  /** Maximum number of calls that run before another call of this connection, if its queued ones take one turn each. */
   callsBefore({ waiting }: CallSource): number {
-    return Math.min(this.length, ((waiting?.length ?? 0) + 1) * this.#turns.length);
+    return Math.min(this.length, ((waiting?.turnsOwed ?? 0) + (waiting?.length ?? 0) + 1) * this.#turns.length);
   }
 
   take(): PendingCall | undefined {
-    const calls = this.#turns.take();
+    let calls = this.#turns.take();
+    while (calls?.passesOn()) {
+      this.#turns.add(calls);
+      calls = this.#turns.take();
+    }
     const call = calls?.take();
     if (!calls || !call) return undefined;
     this.length--;
@@ -216,6 +223,21 @@ class Fifo<T> {
 
 /** The queued calls of one connection, earliest due first, then in order of arrival. */
 class WaitingCalls extends Fifo<PendingCall> {
+  /** Turns that earlier calls of the connection have used up. */
+  turnsOwed = 0;
+
+  /** Records the work of a call that was taken. */
+  owe(units: number): void {
+    this.turnsOwed += Math.max(0, Math.ceil(units / TURN_UNITS) - 1);
+  }
+
+  /** Whether this turn belongs to an earlier call. */
+  passesOn(): boolean {
+    if (this.turnsOwed === 0) return false;
+    this.turnsOwed--;
+    return true;
+  }
+
   /** Appends in constant time when the call is due last, as most are. */
   override add(call: PendingCall): void {
     const calls = this.items;

@@ -3,6 +3,9 @@ import { uint32 } from '../http2/octets.ts';
 import { decompress } from './compression.ts';
 import { GrpcError, status } from './grpc-status.ts';
 
+/** Maximum size of a message on the hot path, the same as grpc-go's default; larger ones fail with RESOURCE_EXHAUSTED. */
+export const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
+
 /** Length of a message's prefix, one octet for the compression flag and four for the length. */
 export const PREFIX_BYTES = 5;
 

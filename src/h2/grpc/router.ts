@@ -26,37 +26,25 @@ const MAX_WAITING_FOR_LOAD = 256;
 
 const BEING_LOADED = failureHead({ code: status.UNAVAILABLE, details: 'the service is being loaded' });
 
-/** Default maximum message size of methods on the hot path, the same as grpc-go's. */
-const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
-
-interface RouterOptions {
-  /** Maximum message size of methods added by `addUnary`; larger ones fail with RESOURCE_EXHAUSTED. Default: 4 MiB. */
-  readonly maxRequestBytes?: number;
-  /** Header with which a caller requests details, if any. */
-  readonly detailHeader?: string;
-}
-
 /**
  * Routes requests to methods by path. `addUnary` adds methods on the hot path; all others are side methods, whose
  * limits are lower to protect those.
  */
 export class Router {
   readonly #methods = new Map<string, Open>();
-  readonly #maxRequestBytes: number;
   readonly #detailHeader: string | undefined;
   /** Encoded answers by refused head; a connection caches heads, which may recur thousands of times. */
   readonly #failures = new WeakMap<CallHead, Buffer>();
 
-  constructor({ maxRequestBytes = MAX_REQUEST_BYTES, detailHeader }: RouterOptions = {}) {
-    this.#maxRequestBytes = maxRequestBytes;
+  /** @param detailHeader  header with which a caller requests details, if any */
+  constructor(detailHeader?: string) {
     this.#detailHeader = detailHeader;
   }
 
-  addUnary<Q>(path: string, method: Omit<UnaryMethod<Q>, 'maxRequestBytes'>): void {
-    const bounded = { ...method, maxRequestBytes: this.#maxRequestBytes };
+  addUnary<Q>(path: string, method: UnaryMethod<Q>): void {
     this.#methods.set(path, (stream, head) => {
       const refusal = method.overload.refusal();
-      return refusal ? refusedCall(stream, refusal) : new UnaryCall(bounded, stream, head);
+      return refusal ? refusedCall(stream, refusal) : new UnaryCall(method, stream, head);
     });
   }
 

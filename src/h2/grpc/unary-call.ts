@@ -9,7 +9,7 @@ import { type Failure, failureHead, HEAD, OK_TRAILERS, refusalHead, tooLate } fr
 import type { CallHead } from './call-head.ts';
 import { unpackedBound } from './compression.ts';
 import { GrpcError, status } from './grpc-status.ts';
-import { MessageReader, messageLength, PREFIX_BYTES, unpacked } from './message-reader.ts';
+import { MAX_REQUEST_BYTES, MessageReader, messageLength, PREFIX_BYTES, unpacked } from './message-reader.ts';
 
 /** Admits calls, and counts those that are not answered in time. */
 export interface Admission {
@@ -41,7 +41,6 @@ export interface UnaryMethod<Q> {
   readonly countLate: (request: Q, times: number) => void;
   /** Called after each call that reached `handle` has been answered. */
   readonly onAnswered: (code: status, elapsedMs: number) => void;
-  readonly maxRequestBytes: number;
 }
 
 /** Minimum message octets per unit of work. */
@@ -119,7 +118,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
 
   data(bytes: Buffer, from: number, to: number): void {
     try {
-      this.#reader ??= new MessageReader(this.#method.maxRequestBytes, (...message) => this.#keep(...message));
+      this.#reader ??= new MessageReader(MAX_REQUEST_BYTES, (...message) => this.#keep(...message));
       this.#reader.push(bytes, from, to);
       if (this.#whole && this.#reader.pending > 0) throw secondMessage();
       this.#chargeParts(this.#reader.heldBytes + (this.#whole?.length ?? 0));
@@ -161,7 +160,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
   }
 
   #complete(bytes: Buffer, from: number, to: number): void {
-    messageLength(bytes, from, this.#method.maxRequestBytes);
+    messageLength(bytes, from, MAX_REQUEST_BYTES);
     this.#stream.isBusy = true;
     this.completeAtMs = this.#stream.peer.readAtMs;
     const { queue } = this.#method.overload;
@@ -243,7 +242,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
 
   #unpacked(bytes: Buffer, from: number, to: number): ReturnType<typeof unpacked> {
     if (bytes[from] === 0) return [bytes, from + PREFIX_BYTES, to]; // on the hot path
-    return unpacked([bytes, from, to], this.#head.encoding, this.#method.maxRequestBytes);
+    return unpacked([bytes, from, to], this.#head.encoding, MAX_REQUEST_BYTES);
   }
 
   cancelled(): void {

@@ -1,4 +1,5 @@
 import { constants, fstatSync, openSync } from 'node:fs';
+import process from 'node:process';
 import { destination, type Logger, pino, stdTimeFunctions } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import { printableJson, printableLines } from '../../base/printable.ts';
@@ -29,7 +30,7 @@ export function createLogger({ level, format, worker }: LogOptions): Logger {
     });
     // no stream of pino-pretty, which would end with the first line that cannot be written
     const write = (line: string): unknown => stderr.write(pretty(line));
-    return pino({ level, ...(isWorker && { msgPrefix: `worker ${worker}: ` }) }, { write });
+    return withLosses(pino({ level, ...(isWorker && { msgPrefix: `worker ${worker}: ` }) }, { write }), stderr);
   }
   const options = {
     level,
@@ -37,21 +38,53 @@ export function createLogger({ level, format, worker }: LogOptions): Logger {
     timestamp: () => stdTimeFunctions.isoTime().replace('"time"', '"@timestamp"'),
     formatters: { level: (label: string) => ({ level: label }), bindings: () => (isWorker ? { worker } : {}) },
   };
-  return pino(options, stderr);
+  return withLosses(pino(options, stderr), stderr);
 }
 
-/** Characters that wait for room on a full disk or in a pipe; further lines are lost. */
+/** Has the logger say how many lines were lost, once there is room again. */
+function withLosses(log: Logger, stderr: ReturnType<typeof openStderr>): Logger {
+  let lost = 0;
+  const report = (): void => {
+    const lines = lost;
+    lost = 0;
+    log.error(`${lines} lines of this log were lost before this one: ${MAX_WAITING} characters waited for stderr`);
+    if (lost > 0) lost = lines; // this one was lost as well, and is written later
+  };
+  stderr.on('drop', () => {
+    if (lost++ === 0) stderr.once('drain', report);
+  });
+  return log;
+}
+
+/** Characters that wait for room on a full disk or in a pipe; further lines are lost, which is logged later. */
 const MAX_WAITING = 1_048_576;
 
-/** The interval at which lines that wait are written again, if no other line is. */
-const RETRY_MS = 1_000;
+/** How long a process that ends waits for a pipe to take its last lines, and how often it tries. */
+const MAX_END_MS = 1_000;
+const END_RETRY_MS = 20;
 
-/** The standard error stream: a line that cannot be written ends no process, and none waits for it. */
+/** The interval at which lines that wait are written again, if no other line is. */
+const RETRY_MS = 100;
+
+/** The standard error stream: a line that cannot be written ends no process, and none waits for it until it ends. */
 function openStderr() {
   const dest = withoutWaiting(2);
   const stream = destination({ dest, sync: true, maxLength: MAX_WAITING, retryEAGAIN: () => false });
   const retry = setTimeout(() => stream.write(''), RETRY_MS).unref();
-  stream.on('error', () => retry.refresh());
+  let isFull = false;
+  stream.on('error', () => {
+    isFull = true;
+    retry.refresh();
+  });
+  const writeLast = (): void => {
+    const endMs = performance.now() + MAX_END_MS;
+    do {
+      isFull = false;
+      stream.write('');
+      if (isFull) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, END_RETRY_MS);
+    } while (isFull && performance.now() < endMs);
+  };
+  stream.once('error', () => process.once('exit', writeLast));
   return stream;
 }
 

@@ -10,6 +10,7 @@ import {
   type Verdict,
 } from '../../engine/decide/decide.ts';
 import type { MatchedDescriptor } from '../../engine/decide/plan.ts';
+import { amountUnder, hitsOf } from '../../engine/decide/priced.ts';
 import { type Limit, longestState, nominalCapacity } from '../../engine/holds/limits.ts';
 import { commitEvents, isCommit, type ReservationReport } from '../../engine/holds/reports.ts';
 import type { LedgerEntry } from '../../engine/ledger/debit.ts';
@@ -82,8 +83,8 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
     if (verdict.kind !== 'limited' || verdict.hits <= 0 || isCommit(verdict.decision)) return; // a commit is counted above
     add(rules.ofLimit(domain, verdict, verdict.limit), verdict, nearLimitRatio);
     countShadowed(rules, domain, verdict);
-    if (verdict.decision.fromLease) sums.fromLease += verdict.hits;
-    if (verdict.decision.degraded) increase(tallies.degraded, verdict.decision.degraded, verdict.hits);
+    if (verdict.decision.fromLease) sums.fromLease += hitsOf(verdict);
+    if (verdict.decision.degraded) increase(tallies.degraded, verdict.decision.degraded, hitsOf(verdict));
   };
   const costs = createStoreCosts(rules);
   const domainAnswers = createDomainAnswers();
@@ -165,8 +166,8 @@ function addCounts(ours: Record<string, number>, theirs: Readonly<Record<string,
 
 /** Counts the hits that limits in shadow mode, other than the limit that is shown, would have refused. */
 function countShadowed(rules: AllRuleCounts, domain: string, verdict: Limited): void {
-  for (const { limit, decision } of verdict.shadowRefusals ?? [])
-    rules.ofLimit(domain, verdict, limit).shadowMode += hitsOver(limit, decision, verdict.hits);
+  for (const { limit, decision, hits } of verdict.shadowRefusals ?? [])
+    rules.ofLimit(domain, verdict, limit).shadowMode += hitsOver(limit, decision, hits);
 }
 
 function countLapsed(rules: AllRuleCounts, { domain, limit: { limit }, ...found }: KnownCounter, lapsed: number): void {
@@ -214,9 +215,11 @@ function noteHeld(
 }
 
 /** Counts the hits of a request without an answer. */
-function countMatched(rules: AllRuleCounts, domain: string, { found, hits }: MatchedDescriptor): void {
+function countMatched(rules: AllRuleCounts, domain: string, matched: MatchedDescriptor): void {
+  const { found, outcome } = matched;
   const [first] = found.kind === 'limited' ? found.limits : [];
-  if (found.kind === 'limited' && first && hits > 0) rules.ofLimit(domain, found, first.limit).totalHits += hits;
+  if (found.kind !== 'limited' || !first || outcome === 'asks') return; // only its response counts
+  rules.ofLimit(domain, found, first.limit).totalHits += Math.max(amountUnder(first.limit, matched), 0);
 }
 
 type StoreCost = Pick<RuleCounts, 'storeOperations' | 'storeMs' | 'storeBytes'>;

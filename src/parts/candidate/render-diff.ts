@@ -1,5 +1,5 @@
 import { printable } from '../../base/printable.ts';
-import { describeRuleFully } from '../../edge/listing/describe.ts';
+import { describeRuleFully, ruleAsJson } from '../../edge/listing/describe.ts';
 import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
@@ -20,8 +20,10 @@ export function diffText({ added, removed, changed, rerouted, domains, spends }:
     const to = after ? `its descriptors match ${after.path} now` : 'its descriptors match no rule now';
     add('bad', `- ${shortly(rule)}`, to);
   }
-  for (const { before, after, counters } of changed)
-    add('strong', `~ ${after.path}`, `was ${fully(before)}`, `now ${fully(after)}${fateText(counters)}`);
+  for (const { before, after, counters } of changed) {
+    const describe = fully(before) === fully(after) ? asJson : fully;
+    add('strong', `~ ${after.path}`, `was ${describe(before)}`, `now ${describe(after)}${fateText(counters)}`);
+  }
   for (const one of rerouted) add('strong', `~ ${one.node}`, reroutedText(one));
   for (const { name, kind } of domains) add('strong', `~ domain ${name}: ${domainTexts[kind]}`);
   for (const [domain, { before = 'default (SPEND)', after = 'default (SPEND)' }] of spends)
@@ -62,6 +64,9 @@ const fully = ({ place: _, ...rule }: Rule): string =>
     .split('\n')
     .map((line) => line.slice(rule.path.length + 2))
     .join('; ');
+
+/** What a description of one line leaves out, such as the body of a response. */
+const asJson = (rule: Rule): string => JSON.stringify(ruleAsJson({ ...rule, place: undefined }));
 
 function fateText(counters: RuleDiff['added'][number]['counters']): string {
   if (counters.length === 0) return '';

@@ -133,6 +133,7 @@ const filter = (domain: string, { timeoutMs }: ConfigurationOptions, indent: num
     '  failure_mode_deny: false # requests pass while Weir is unreachable',
     `  timeout: ${timeoutMs / 1_000}s`,
     '  enable_x_ratelimit_headers: DRAFT_VERSION_03',
+    '  rate_limited_as_resource_exhausted: true # for gRPC clients; the default, UNAVAILABLE, makes many of them retry at once',
     '  rate_limit_service:',
     '    transport_api_version: V3',
     '    grpc_service: { envoy_grpc: { cluster_name: "weir" } }',

@@ -4,6 +4,7 @@ import { placeFields } from '../../edge/listing/describe.ts';
 import type { State } from '../../engine/algorithms/limit.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import type { Decider, RateLimitRequest } from '../../engine/decide/decide.ts';
+import { asPassed } from '../../engine/decide/outcomes.ts';
 import { BLOCK_TEXT } from '../../engine/decide/overrides.ts';
 import { endingAt } from '../../engine/decide/retry.ts';
 import { ANONYMOUS } from '../../engine/holds/claim.ts';
@@ -30,14 +31,14 @@ import { type MatchTrace, trace } from './trace.ts';
 /** One debit of the request, as the copy of its counter answered it. */
 export interface ObservedDebit {
   readonly debit: Debit;
+  /** An earlier debit of the request is for the same counter. */
+  readonly isRepeated: boolean;
   readonly nowMs: number;
   /** Why the counter could not be read. */
   readonly failure: string | undefined;
   readonly before: State | undefined;
   readonly after: State | undefined;
   readonly decision: LedgerEntry | undefined;
-  /** Whether an earlier debit of the request spent on the same counter. */
-  readonly isRepeated: boolean;
 }
 
 /** How a request was decided. */
@@ -70,8 +71,8 @@ export async function explainDescriptors(
   return descriptors.map(({ entries, hits, requestLimit }, at): ExplainedDescriptor => {
     const { found, path, stopped } = traced[at] ?? { found: { kind: 'no_rule' }, path: [] };
     const applies = applied[at];
-    const override = decider.overrides?.of(found, domain, entries)?.override;
-    const isOverridden = override !== undefined && 'rule' in found;
+    const override = isInPlace(applies) ? decider.overrides?.of(found, domain, entries)?.override : undefined;
+    const isOverridden = override !== undefined;
     const shown = isOverridden ? applies : found;
     const inForce = new Map<Limit, LimitInForce>(
       applies?.kind === 'limited'
@@ -101,6 +102,10 @@ export async function explainDescriptors(
     };
   });
 }
+
+/** Whether an override has taken the place of the rule: it has no effect on what an id holds. */
+const isInPlace = (applied: Match | undefined): boolean =>
+  applied?.kind === 'limited' ? applied.overridden === true : applied?.kind === 'unlimited' && applied.exempt === true;
 
 /** Describes a limit that represents a block, which refuses until the override ends. */
 const blockedLimit = ({ name: _, ...limit }: ExplainedLimit, untilMs: number, nowMs: number): ExplainedLimit => ({
@@ -155,10 +160,10 @@ function explainLimit(
 }
 
 function explainObserved(
-  { debit, nowMs, failure, before, after, decision: decided, isRepeated }: ObservedDebit,
+  { debit, isRepeated, nowMs, failure, before, after, decision: decided }: ObservedDebit,
   { limit: { endsAtMs }, children }: LimitInForce,
 ): Partial<ExplainedLimit> {
-  const decision = decided && endingAt(decided, endsAtMs, nowMs);
+  const decision = decided && endingAt(debit.isPassed ? asPassed(decided) : decided, endsAtMs, nowMs);
   const { key, limit, kind } = debit;
   const hits = kind === 'give_back' ? -debit.hits : debit.hits;
   const counter = { counter: key, ...(failure !== undefined && { failure }) };

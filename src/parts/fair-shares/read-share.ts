@@ -1,7 +1,7 @@
 import { unitMs } from '../../engine/algorithms/limit.ts';
 import { isShared, type Limit, limitsInFlight, type SharedLimit } from '../../engine/holds/limits.ts';
 import { type ChildNumbers, priorities, readPriority } from '../../engine/holds/sharing.ts';
-import { findExcluded } from '../../engine/rules/compile/excluded.ts';
+import { listExcluded } from '../../engine/rules/compile/excluded.ts';
 import { isFixed } from '../../engine/rules/match/matchers.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import type { Block } from '../../engine/rules/read/block.ts';
@@ -17,21 +17,22 @@ const MAX_WEIGHT = 1_000;
 /** The limit that children share, if the rule says so. */
 export function readShare(
   { values, place }: Block<'rate_limit'>,
-  { limit: whole, hasId }: { readonly limit: Limit; readonly hasId: boolean },
+  { limit: whole, hasId }: { readonly limit: Limit | undefined; readonly hasId: boolean },
   problems: Problems,
 ): Limit | undefined {
   const { share } = values;
   if (!share) return whole;
-  if (share.invalid.size > 0) return undefined; // reported already
+  const before = problems.all.length;
   const { by = '', spare: written } = share.values;
   const spare = written === undefined ? undefined : readSpare(written);
   if (spare !== undefined && (spare < 0 || spare > MAX_SPARE))
-    return problems.error(share.place('spare'), `spare must be 0% to ${MAX_SPARE}%, got '${written}'`);
-  if (by === '')
-    return problems.error(share.place('by'), 'share requires by: the key of the entries that share the limit');
+    problems.error(share.place('spare'), `spare must be 0% to ${MAX_SPARE}%, got '${written}'`);
+  if (by === '' && !share.invalid.has('by'))
+    problems.error(share.place('by'), 'by must be the key of the entries that share the limit, got nothing');
   const excluded = [...(values.refill === 'interval' ? (['refill'] as const) : []), ...dividing];
-  const other = findExcluded(values) ?? excluded.find((key) => values[key] !== undefined);
-  if (other) return problems.error(place(other), `${other} cannot be used with share: remove one of them`);
+  for (const other of new Set([...listExcluded(values), ...excluded.filter((key) => values[key] !== undefined)]))
+    problems.error(place(other), `${other} cannot be used with share: remove one of them`);
+  if (!whole || share.invalid.size > 0 || problems.all.length > before) return undefined;
   const { counter, requestsPerUnit, windowMs } = whole;
   const sharing = { requestsPerUnit, soft: 0, windowMs, by, path: [], ...(spare !== undefined && { spare }) };
   if (limitsInFlight(whole)) {

@@ -6,6 +6,7 @@ import { type CounterKey, inOnePiece } from '../../engine/backends/key.ts';
 import type { KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Answer, OtherDecision, Verdict } from '../../engine/decide/decide.ts';
 import type { BoundedHits } from '../../engine/decide/plan.ts';
+import { hitsOf } from '../../engine/decide/priced.ts';
 import { isShared } from '../../engine/holds/limits.ts';
 import { commitEvents } from '../../engine/holds/reports.ts';
 import { MIN_STATUS } from '../../engine/ledger/debit.ts';
@@ -294,7 +295,8 @@ export class Evidence {
     entries: readonly Entry[],
     { by, stated }: { readonly by: NamedProxy; readonly stated: number },
   ): void {
-    const { rule, hits, applied } = verdict;
+    const { rule, applied } = verdict;
+    const hits = hitsOf(verdict);
     const pair = ensure(this.#kept.pairs, nameIn(rule.path, by.proxy), MAX_PAIRS, () => createPair(rule, entries, by));
     if (!pair) return;
     if (rule.chargedLater)

@@ -11,7 +11,7 @@ import {
 } from '@grpc/grpc-js';
 import type { Clock } from '../../base/clock.ts';
 import { RequestWork } from '../../base/request-work.ts';
-import { type GrpcServerOptions, MAX_REQUEST_BYTES, type OnCallFinished } from '../../edge/grpc/grpc-server.ts';
+import type { GrpcServerOptions, OnCallFinished } from '../../edge/grpc/grpc-server.ts';
 import { healthMethods } from '../../edge/grpc/health-service.ts';
 import { createBatch, readBatchRequest } from '../../edge/rls/batch.ts';
 import { DETAIL_HEADER } from '../../edge/rls/detail.ts';
@@ -21,6 +21,7 @@ import type { Caller, Outcome } from '../../edge/rls/service.ts';
 import type { WireRequest, WireResponse } from '../../edge/wire/wire.ts';
 import { tooLate } from '../../h2/grpc/answers.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
+import { MAX_REQUEST_BYTES } from '../../h2/grpc/message-reader.ts';
 import type { Incoming, Method, OpenCall } from '../../h2/grpc/method.ts';
 import type { ConnectionLimits } from '../../h2/http2/connection-life.ts';
 import { listen, type PeerAddress, peerAddress } from '../../h2/listen/listener.ts';

@@ -5,14 +5,14 @@ import type { HoldsService } from './service.ts';
 const paths = methodPaths('weir.v1.Holds', ['Acquire', 'Renew', 'Release', 'Reserve', 'Commit']);
 
 /** Slots and reservations for callers that are not proxies. */
-export const offerHolds = ({ plain, onCommit }: Deciding): OfferedService =>
+export const offerHolds = ({ decider, onCommit }: Deciding): OfferedService =>
   hostHolds(async () => {
     const [{ createHoldsService }, { createSlots }, { createReservations }] = await Promise.all([
       import('./service.ts'),
       import('./slots.ts'),
       import('./reservations.ts'),
     ]);
-    return createHoldsService(createSlots(plain), createReservations(plain, onCommit));
+    return createHoldsService(createSlots(decider), createReservations(decider, onCommit));
   });
 
 /** @param create  called once, since the callers of all doors wait in the same queues */

@@ -3,7 +3,6 @@ import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import type { RateLimitRequest } from '../../engine/decide/plan.ts';
 import { isReservation } from '../../engine/holds/limits.ts';
 import type { ReservationEvent } from '../../engine/holds/reports.ts';
-import type { Debit } from '../../engine/ledger/debit.ts';
 import { storeCall } from '../../engine/ledger/store-budget.ts';
 import { available, isRefused, planHeld, type TimedCaller, takeAll } from './slots.ts';
 
@@ -44,8 +43,9 @@ export function createReservations(
   return {
     async reserve(request, caller) {
       const plan = planHeld(request, decider, { hits: 'asked', uses: isReservation, minHeldHits: 1, named });
-      const ttlMs = Math.min(...plan.debits.map(ttlOf));
-      const hits = Math.max(...plan.debits.map((debit) => debit.hits));
+      const ttls = plan.debits.flatMap(({ limit }) => (isReservation(limit) ? limit.ttlMs : []));
+      const ttlMs = ttls.length > 0 ? Math.min(...ttls) : 0; // what an operator sets reserves nothing
+      const hits = Math.max(0, ...plan.debits.map((debit) => debit.hits));
       if (isRefused(request, decider)) return { reserved: false, hits, ttlMs, retryAfterMs: NEVER_MS };
       const { overallCode, retryAfterMs = 0 } = await takeAll(plan, decider, caller);
       return { reserved: overallCode === 'OK', hits, ttlMs, retryAfterMs };
@@ -65,6 +65,3 @@ export function createReservations(
     },
   };
 }
-
-/** How long hits are reserved. */
-const ttlOf = ({ limit }: Debit): number => (isReservation(limit) ? limit.ttlMs : Number.POSITIVE_INFINITY);

@@ -47,14 +47,18 @@ export function createSlots(decider: ServiceDecider): Slots {
   const queues = new SlotQueues<SlotAnswer>();
   return {
     async acquire(request, maxDelayMs, caller) {
-      const plan = planSlots(request, decider, 'asked');
-      const ttlMs = shortestWindowMs(plan.debits);
-      if (isRefused(request, decider)) return { held: false, ttlMs, retryAfterMs: NEVER_MS };
+      let plan = planSlots(request, decider, 'asked');
+      if (isRefused(request, decider))
+        return { held: false, ttlMs: shortestWindowMs(plan.debits), retryAfterMs: NEVER_MS };
       // each child has a queue of its own
       const keys = plan.debits.flatMap(({ key, slotShare }) => [key, ...childKeys({ key, share: slotShare })]);
       const take = async (): Promise<SlotAnswer> => {
         const { overallCode, retryAfterMs = 0 } = await takeAll(plan, decider, caller);
-        return { held: overallCode === 'OK', ttlMs, retryAfterMs };
+        return { held: overallCode === 'OK', ttlMs: shortestWindowMs(plan.debits), retryAfterMs };
+      };
+      const takeAgain = (): Promise<SlotAnswer> => {
+        plan = planSlots(request, decider, 'asked'); // rules and overrides may have changed while it waited
+        return take();
       };
       const onGone = (listener: () => void): void => caller.onGone(listener);
       if (maxDelayMs <= 0) return take();
@@ -62,7 +66,7 @@ export function createSlots(decider: ServiceDecider): Slots {
         await giveBack(plan.debits, decider);
         queues.wake(keys);
       };
-      return queues.run({ keys, maxDelayMs, take, isTaken: ({ held }) => held, drop, onGone });
+      return queues.run({ keys, maxDelayMs, take: takeAgain, isTaken: ({ held }) => held, drop, onGone });
     },
     async release(request, caller) {
       const { debits } = planSlots(request, decider, 'returned');
@@ -89,8 +93,8 @@ export function planHeld(
   { named, ...door }: Door & { readonly named: string },
 ): UsedPlan {
   const plan = planRequest(request, decider, { door, callerTimeoutMs: Number.POSITIVE_INFINITY });
-  const { debits } = plan;
-  if (debits) return { ...plan, debits };
+  const { debits = [], matched } = plan;
+  if (matched.length > 0) return { ...plan, debits };
   throw new InvalidRequest(`no descriptor meets a limit with ${named} and an id (not_counted: hold)`);
 }
 
@@ -102,15 +106,17 @@ export async function takeAll(plan: Plan, decider: ServiceDecider, caller: Timed
   const { ledger, storeBudget } = decider;
   const spend = ledger.atomic === 'request' ? 'all_or_nothing' : 'each';
   const how = storeCall(spend, storeBudget, caller.timeLeftMs());
-  const entries = await ledger.debit(plan.debits ?? [], { ...how, receipts: true });
+  const { debits = [] } = plan;
+  const entries = debits.length > 0 ? await ledger.debit(debits, { ...how, receipts: true }) : []; // else it is exempt
   const answer = combine(plan, available(entries), decider);
   if (answer.overallCode === 'OVER_LIMIT')
     await Promise.all(entries.map((entry) => 'receipt' in entry && entry.receipt && ledger.refund(entry.receipt)));
   return answer;
 }
 
+/** 0: an operator exempts all, so that nothing is held. */
 const shortestWindowMs = (debits: readonly Debit[]): number =>
-  Math.min(...debits.map(({ limit: { windowMs } }) => windowMs));
+  debits.reduce((shortest, { limit: { windowMs } }) => Math.min(shortest || windowMs, windowMs), 0);
 
 /** Whether a request that takes something lacks keys without which the rules refuse it. */
 export function isRefused(

@@ -64,7 +64,7 @@ export function createKuadrantLimits(decider: ServiceDecider, { commit }: Pick<R
     async commit(request: RateLimitRequest, id: string, caller: TimedCaller): Promise<boolean> {
       const namedRequest = named(request, decider, id);
       const isReserved =
-        id !== '' && planFor(namedRequest, decider, { hits: 'asked', uses: isReservation }).debits !== undefined;
+        id !== '' && planFor(namedRequest, decider, { hits: 'committed', uses: isReservation }).debits !== undefined;
       if (!isReserved) {
         await charge(charges(namedRequest, isUsage), caller);
         return false;

@@ -9,14 +9,14 @@ const paths = methodPaths('kuadrant.service.ratelimit.v1.RateLimitService', [
 ]);
 
 /** The service of Kuadrant's filter, loaded with its first call. */
-export const offerKuadrant = ({ decider, plain, onCommit, extras }: Deciding): SideService =>
+export const offerKuadrant = ({ decider, onCommit, extras }: Deciding): SideService =>
   hostKuadrant(async () => {
     const [{ createKuadrantLimits }, { createKuadrantService }, { createReservations }] = await Promise.all([
       import('./limits.ts'),
       import('./service.ts'),
       import('../holds/reservations.ts'),
     ]);
-    return createKuadrantService(createKuadrantLimits(decider, createReservations(plain, onCommit)), extras);
+    return createKuadrantService(createKuadrantLimits(decider, createReservations(decider, onCommit)), extras);
   });
 
 export const hostKuadrant = (create: () => Promise<KuadrantService>): SideService => ({

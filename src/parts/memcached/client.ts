@@ -105,6 +105,8 @@ interface ConnectionSettings {
   /** Called when a server has answered on a new connection, and when a connection fails or ends, respectively. */
   onReady(): void;
   onError(error: Error): void;
+  /** Called with each error reply to a call. */
+  onRefusal?(reason: string): void;
 }
 
 /**
@@ -250,8 +252,9 @@ export class Connection {
   private answer(reply: MemcachedReply): void {
     const first = this.pending.shift();
     if (!first) throw new BrokenProtocol('received a reply without a request');
-    if (typeof reply === 'string' && isError(reply)) first.reject(new Error(reply));
-    else first.resolve(reply);
+    if (typeof reply !== 'string' || !isError(reply)) return first.resolve(reply);
+    if (this.isReady) this.settings.onRefusal?.(reply);
+    first.reject(new Error(reply));
   }
 
   private lost(): void {
@@ -341,4 +344,4 @@ class ReplyReader {
 const MORE_ITEMS = Symbol('an item, of which more may come');
 
 /** Whether the reply is an error. */
-const isError = (line: string): boolean => /^(ERROR|(CLIENT|SERVER)_ERROR( .*)?)$/.test(line);
+const isError = (line: string): boolean => /^(CLIENT_|SERVER_)?ERROR( .*)?$/.test(line);

@@ -27,6 +27,7 @@ function open(
       monotonicMs,
       onDown: (server: string, { message: reason }: Error) => onStoreEvent({ kind: 'down', server, reason }),
       onUp: (server: string) => onStoreEvent({ kind: 'up', server }),
+      onRefusal: (server: string, reason: string) => onStoreEvent({ kind: 'refuses_calls', server, reason }),
       tls: tls && tlsOptions(tls, (reason) => onStoreEvent({ kind: 'invalid_tls', server: 'memcached', reason })),
     });
   } catch (error) {

@@ -19,6 +19,8 @@ interface ServersOptions {
   /** Called with each failure, and when a server or the record becomes usable, respectively. */
   onDown(server: string, error: Error): void;
   onUp(server: string): void;
+  /** Called with each error reply of a server. */
+  onRefusal?(server: string, reason: string): void;
   /** Only for tests. */
   readonly resolveSrvRecord?: (name: string) => Promise<readonly { readonly name: string; readonly port: number }[]>;
 }
@@ -77,7 +79,7 @@ export function openServers(options: ServersOptions) {
   };
 }
 
-function openClient(address: string, { tls, monotonicMs, onDown, onUp }: ServersOptions): MemcachedClient {
+function openClient(address: string, { tls, monotonicMs, onDown, onUp, onRefusal }: ServersOptions): MemcachedClient {
   const [, host = '', port = ''] = /^\[?(.+?)\]?:(\d+)$/.exec(address) ?? [];
   if (host === '' || Number(port) > 65_535) throw new Error(`a memcached server must be host:port, got '${address}'`);
   return createMemcachedClient({
@@ -87,5 +89,6 @@ function openClient(address: string, { tls, monotonicMs, onDown, onUp }: Servers
     monotonicMs,
     onReady: () => onUp(address),
     onError: (error) => onDown(address, error),
+    onRefusal: (reason) => onRefusal?.(address, reason),
   });
 }

@@ -1,7 +1,7 @@
-import { MAX_REQUEST_BYTES } from '../../edge/grpc/grpc-server.ts';
 import { methodPaths, type SideService } from '../../edge/grpc/side-service.ts';
 import type { Overload } from '../../edge/overload/overload.ts';
 import { PROXY_HEADER } from '../../edge/wire/wire.ts';
+import { MAX_REQUEST_BYTES } from '../../h2/grpc/message-reader.ts';
 import type { Method, MethodLimits } from '../../h2/grpc/method.ts';
 import { type BucketAction, writeBucketActions } from './messages.ts';
 import type { QuotaService } from './quota-service.ts';

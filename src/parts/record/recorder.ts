@@ -6,7 +6,9 @@ import { findName, MAX_UINT32, unitNumbers, type WireDescriptor, type WireReques
 import type { Answer, Decider } from '../../engine/decide/decide.ts';
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
 import { shownRemaining } from '../../engine/decide/shown.ts';
-import type { Entry } from '../../engine/rules/match/match.ts';
+import { isShared } from '../../engine/holds/limits.ts';
+import { readPriority } from '../../engine/holds/sharing.ts';
+import type { Entry, Match } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { EventLine, LineDescriptor, RecordingHeader, RequestLineFields } from '../lab/record/format.ts';
 import { matchDigest, needsValue } from '../lab/record/hashing.ts';
@@ -282,11 +284,23 @@ export function hashedEntries(
   entries: readonly Entry[],
   hashKey: string,
 ): readonly Entry[] {
-  const { levels } = search(rules, domain, { entries, requestLimit: undefined });
-  return entries.map((entry, at) => {
+  const { levels, found } = search(rules, domain, { entries, requestLimit: undefined });
+  return entries.map((entry, place) => {
+    const at = levels[place]?.entry === entry ? place : levels.findIndex((one) => one.entry === entry); // in any order
     const { level, node } = levels[at] ?? {}; // none below the last rule
-    return at < levels.length && needsValue(level, entry, node) ? entry : hashedEntry(entry, hashKey);
+    const isKept = needsValue(level, entry, node) || statesPriority(found, at, entry.value);
+    return isKept ? entry : hashedEntry(entry, hashKey);
   });
+}
+
+/** Whether the request has its priority from this entry; other values than priorities are as good as their hash. */
+function statesPriority(found: Match, at: number, value: string): boolean {
+  if (found.kind !== 'limited' || readPriority(value) === undefined) return false;
+  const { ids = [], sharedBelow = 0 } = found.rule;
+  return (
+    ids.some((id) => id.as === 'priority' && id.at === at) ||
+    found.limits.some(({ limit }) => isShared(limit) && at - sharedBelow === limit.thresholdAt)
+  );
 }
 
 /** An empty value stays empty: `require` takes it for none. */

@@ -46,6 +46,8 @@ interface RedisBackendOptions {
   readonly replay?: boolean;
   /** The name for operators; nodes of a Cluster have their own names. */
   readonly name?: string;
+  /** The counters are in two Redis, so that health names the one that is not ready. */
+  readonly isOneOfTwo?: boolean;
   /** A call that takes longer while this process runs counts as failed: see `Breaker`. */
   readonly slowMs?: number;
   readonly breakers?: Breakers;
@@ -108,6 +110,7 @@ export class RedisBackend implements Backend {
       atomic: 'request',
       replay: false,
       name: 'redis',
+      isOneOfTwo: false,
       slowMs: SLOW_MS,
       prefix: '',
       onUnavailable: () => {},
@@ -231,7 +234,9 @@ export class RedisBackend implements Backend {
   health(): BackendHealth {
     const isWhole = this.#isUsable() && masters(this.#redis).every(({ status }) => status === 'ready');
     const reason = isWhole ? this.#probe?.problem() : this.#lastError;
-    return reason === undefined ? { ready: true } : { ready: false, reason };
+    if (reason === undefined) return { ready: true };
+    const { name, isOneOfTwo } = this.#options;
+    return { ready: false, reason: isOneOfTwo ? `${name}: ${reason}` : reason };
   }
 
   limitation(): string | undefined {

@@ -83,18 +83,26 @@ export const isQuiet = (redis: RedisConnection): boolean => redis instanceof Red
  * handshake. A server that has completed a handshake before is given more attempts, since it may just be failing. If the
  * connection without a handshake is usable, a second one tries the handshake again, since a proxy that accepts
  * connections may have closed the first one only because the server behind it was down.
+ *
+ * An error that the server sends before it closes the connection, such as `max number of clients reached`, is reported:
+ * ioredis drops it.
  */
 function outliveHandshake(redis: Redis): Redis {
   let isUnanswered = false;
   let cutsLeft = 1;
+  let refusal: string | undefined;
   redis.on('connect', () => {
     isUnanswered = true;
+    redis.stream.once('data', (piece: Buffer) => {
+      refusal = /^-(.*)\r\n$/.exec(piece.toString())?.[1];
+    });
   });
   redis.on('error', ({ name, message }: Error) => {
     if (name === 'ReplyError' || message === SILENT) isUnanswered = false;
   });
   redis.on('ready', () => {
     isUnanswered = false;
+    refusal = undefined;
     if (isQuiet(redis)) void retryHandshake(redis).catch(() => {});
     else cutsLeft = MAX_CUT_HANDSHAKES;
   });
@@ -103,6 +111,8 @@ function outliveHandshake(redis: Redis): Redis {
     const isRefused = isUnanswered && cutsLeft <= 0;
     Object.assign(redis.options, isRefused && !isQuiet(redis) ? NO_HANDSHAKE : HANDSHAKE);
     isUnanswered = false;
+    if (refusal !== undefined) redis.emit('error', new Error(refusal));
+    refusal = undefined;
   });
   return redis;
 }

@@ -12,7 +12,7 @@ import {
 import { describeAddress, expectedAddress, parseAddress } from '../../settings/redis-address.ts';
 import { RedisBackend } from './backend.ts';
 import { Breakers } from './breaker.ts';
-import { connect, type RedisConnection } from './connect.ts';
+import { connect, isQuiet, type RedisConnection } from './connect.ts';
 import { isLate, isOfScripts, isRefusal } from './probe.ts';
 import { describeError } from './reason.ts';
 import { redisRecords } from './records.ts';
@@ -26,7 +26,10 @@ export async function openRedisBackends(
 ): Promise<OpenBackends> {
   const breakers = new Breakers(context.monotonicMs);
   const open = (option: string, written: string | RedisOptions) =>
-    openRedis({ ...readOptions(written, option), option }, options, { ...context, breakers });
+    openRedis({ ...readOptions(written, option), option, isOneOfTwo: store.perSecond !== undefined }, options, {
+      ...context,
+      breakers,
+    });
   const { backend: main, description, ...own } = open('store.redis', store.redis);
   const kept = { ...own, circuits: () => breakers.states() };
   if (!store.perSecond) return { backends: { main }, ...kept, description: `in Redis: ${description}` };
@@ -45,7 +48,7 @@ export async function openRedisBackends(
 }
 
 function openRedis(
-  own: RedisOptions & { readonly option: string },
+  own: RedisOptions & { readonly option: string; readonly isOneOfTwo: boolean },
   options: CounterOptions,
   context: BackendContext & { readonly breakers: Breakers },
 ): Required<Pick<OpenBackends, 'description' | 'records' | 'runScript' | 'usage'>> & { readonly backend: Backend } {
@@ -54,7 +57,12 @@ function openRedis(
   const server = describeAddress(own.address);
   const onTlsProblem = (reason: string): void => onStoreEvent({ kind: 'invalid_tls', server, reason });
   const redis = openConnection({ ...own, startup: options.startup, onTlsProblem });
-  redis.on('ready', () => onStoreEvent({ kind: 'up', server }));
+  const reportUp = (): void => onStoreEvent({ kind: 'up', server });
+  redis.on('ready', () => {
+    if (!isQuiet(redis)) return reportUp();
+    // without a handshake, the server has not answered yet
+    redis.ping().then(reportUp, () => {});
+  });
   redis.on('error', (error: Error) => onStoreEvent({ kind: 'down', server, reason: describeError(error) }));
   const onUnavailable = (reason: string): void => {
     if (isLate(reason)) return onStoreEvent({ kind: 'late', server, latenessMs: lateness.latenessMs() });
@@ -69,6 +77,7 @@ function openRedis(
     lateness,
     onUnavailable,
     name: server,
+    isOneOfTwo: own.isOneOfTwo,
     prefix: keys.prefix,
     atomic: atomicOfRedis(own, keys),
     usage,

@@ -36,6 +36,8 @@ const CALL = { spend: 'each', timeoutMs: 1_000 } as const;
 const RETRY_MS = 500;
 /** Keys that a Cluster is probed with: enough to reach most of its nodes. */
 const CLUSTER_KEYS = 16;
+/** Keys that a single server is probed with: a node of a Cluster refuses calls with several. */
+const SINGLE_KEYS = 2;
 
 /** Name of the counter; those of rules begin with their algorithm. The probe's counter expires within a millisecond. */
 const limit = epochWindow({ requestsPerUnit: 1, windowMs: 1 }, 'weir_probe');
@@ -117,7 +119,7 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
 }
 
 const listCharges = (keys: CounterKeys, { isCluster }: RedisConnection): readonly RequestOperation[] =>
-  Array.from({ length: isCluster ? CLUSTER_KEYS : 1 }, (_, at) => {
+  Array.from({ length: isCluster ? CLUSTER_KEYS : SINGLE_KEYS }, (_, at) => {
     const key = keys(limit, String(at), []);
     return { kind: 'charge', key, limit, hits: 1, blocks: false };
   });

@@ -27,12 +27,27 @@ const PLACE_IN_SCRIPT = / script: [0-9a-f]{40}, on @\S+$/;
 /** Prepended by Redis 6: `ERR Error running script (call to f_…): @user_script:260: @user_script: 260: -READONLY …`. */
 const SCRIPT_FAILED = /^ERR Error running script \(call to f_[0-9a-f]{40}\): (?:@\S+?: ?(?:\d+: ?)?)*-?/;
 
+/** Appended to errors of unknown commands: keys, which callers have named, and values. */
+const ARGUMENTS = /, with args beginning with: .*$/s;
+
+/** Prepended by ioredis to the error of the last sentinel. */
+const NO_SENTINEL = /^All sentinels are unreachable\b.*? Last error: /;
+
+/** Replies of a node of a Cluster to a client that uses it as a single server. */
+const OF_CLUSTER = /^(?:MOVED|CROSSSLOT) /;
+
 /** Why a call failed, in terms of Redis, without ioredis or the script. */
 export function describeError(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   if (message === NO_SLOTS) return slotsReason(error);
   for (const [beginning, meaning] of Object.entries(meanings)) if (message.startsWith(beginning)) return meaning;
-  return message.replace(PLACE_IN_SCRIPT, '').replace(SCRIPT_FAILED, '').trim();
+  if (OF_CLUSTER.test(message)) return 'CLUSTER nodes only have the keys of their slots: REDIS_TYPE must be CLUSTER';
+  return message
+    .replace(PLACE_IN_SCRIPT, '')
+    .replace(SCRIPT_FAILED, '')
+    .replace(ARGUMENTS, '')
+    .replace(NO_SENTINEL, 'no sentinel names the master: ')
+    .trim();
 }
 
 /** The error of a Cluster if no node could be queried for the slots. */

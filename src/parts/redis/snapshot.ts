@@ -5,6 +5,7 @@ import { type CounterKey, childKey } from '../../engine/backends/key.ts';
 import { unpackState } from '../../engine/backends/packed-state.ts';
 import { algorithmFor, type Limit } from '../../engine/holds/limits.ts';
 import type { Pipeline } from './commands.ts';
+import { describeError } from './reason.ts';
 
 /** A counter to be copied. */
 export type Copied = Pick<Operation, 'key' | 'limit' | 'shared' | 'share'>;
@@ -51,7 +52,7 @@ export function snapshotFrom(
     const [value, leftMs] = [replies[2 * at], replies[2 * at + 1]];
     if (value instanceof Error) {
       // another program's value of another type is replaced by the next hit
-      if (window || !value.message.startsWith('WRONGTYPE')) failures.set(key, `redis: ${value.message}`);
+      if (window || !value.message.startsWith('WRONGTYPE')) failures.set(key, `redis: ${describeError(value)}`);
     } else if (Array.isArray(value)) {
       for (const [place, name] of [...fields].entries()) {
         const state = value[place] && unpackState(value[place]);

@@ -8,7 +8,8 @@ import { loadProtos } from '../../protobuf/load.ts';
 /** Written by `npx tsx deploy/descriptors.ts`, since completing descriptors at run time blocks the event loop. */
 const DESCRIPTORS = new URL('proto/descriptors.json', packageRoot);
 
-const QUOTAS_PACKAGE = 'envoy.service.rate_limit_quota.v3';
+/** Every server has them; all others are optional. */
+const CORE_SERVICES = ['envoy.service.ratelimit.v3.RateLimitService', 'weir.v1.Batch', 'grpc.health.v1.Health'];
 
 /** Time after its client's last message at which a stream ends with OK. */
 export const MAX_SILENCE_MS = 60_000;
@@ -30,8 +31,10 @@ interface ReflectionOptions {
  */
 export function reflectionMethods({ paths, startTimer, offered }: ReflectionOptions): readonly Method[] {
   const described: readonly DescribedFile[] = JSON.parse(readFileSync(DESCRIPTORS, 'utf8'));
-  const hasQuotas = offered.some((path) => path.startsWith(`/${QUOTAS_PACKAGE}.`));
-  const answer = createAnswers(described.filter((file) => hasQuotas || file.package !== QUOTAS_PACKAGE));
+  const served = new Set([...CORE_SERVICES, ...offered.map((path) => path.split('/')[1] ?? '')]);
+  const isServed = ({ services }: DescribedFile): boolean =>
+    services.length === 0 || services.some((name) => served.has(name));
+  const answer = createAnswers(described.filter(isServed), served);
   return paths.map((path) => reflectionMethod(path, answer, startTimer));
 }
 
@@ -111,7 +114,10 @@ const reflectionInfo = (
 ).ServerReflectionInfo as MethodDefinition<ReflectionRequest, object>; // a service in the file, by its own types
 
 /** The answers for services without extensions. */
-function createAnswers(files: readonly DescribedFile[]): (request: ReflectionRequest) => ReflectionAnswer {
+function createAnswers(
+  files: readonly DescribedFile[],
+  served: ReadonlySet<string>,
+): (request: ReflectionRequest) => ReflectionAnswer {
   const byName = new Map(files.map((file) => [file.name, file]));
   const bySymbol = new Map(files.flatMap((file) => file.symbols.map((symbol) => [symbol, file] as const)));
   const describe = (file: DescribedFile | undefined, otherwise: string): ReflectionAnswer => {
@@ -123,7 +129,9 @@ function createAnswers(files: readonly DescribedFile[]): (request: ReflectionReq
     const encoded = Array.from(found, ({ descriptor }) => Buffer.from(descriptor, 'base64'));
     return { file_descriptor_response: { file_descriptor_proto: encoded } };
   };
-  const service = files.flatMap(({ services }) => services.map((name) => ({ name })));
+  const service = files.flatMap(({ services }) =>
+    services.filter((name) => served.has(name)).map((name) => ({ name })),
+  );
   return (request) => {
     const { file_by_filename: name, file_containing_symbol: symbol, file_containing_extension: extension } = request;
     const { all_extension_numbers_of_type: type, list_services: list } = request;

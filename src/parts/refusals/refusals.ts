@@ -6,7 +6,7 @@ import { BLOCK_COUNTER, describeApplied } from '../../engine/decide/overrides.ts
 import { describeWouldRefuse, wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import { isShared } from '../../engine/holds/limits.ts';
 import { answerSource } from '../../engine/ledger/debit.ts';
-import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
+import { countedEntries, type Entry, orderedBy } from '../../engine/rules/match/match.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
 import { describeShare, sourceTexts, withBlock, writeSum } from '../lab/counters/counter-state.ts';
@@ -103,11 +103,11 @@ function findRequestId(
   descriptors: readonly { readonly entries: readonly Entry[] }[],
   { verdicts }: Answer,
 ): string | undefined {
-  const ids = verdicts.flatMap((verdict, at) =>
-    'rule' in verdict && verdict.rule.ids
-      ? verdict.rule.ids.map((id) => ({ as: id.as, value: descriptors[at]?.entries[id.at]?.value }))
-      : [],
-  );
+  const ids = verdicts.flatMap((verdict, at) => {
+    if (!('rule' in verdict) || !verdict.rule.ids) return [];
+    const entries = orderedBy(verdict.rule, descriptors[at]?.entries ?? []);
+    return verdict.rule.ids.map((id) => ({ as: id.as, value: entries[id.at]?.value }));
+  });
   return (ids.find(({ as }) => as === 'trace') ?? ids.find(({ as }) => as === 'hold'))?.value;
 }
 

@@ -26,15 +26,15 @@ interface Weekly {
 /** Reads an `active` block. Undefined if it is invalid: `problems` has the reason then. */
 export function readActive(block: Block<'active'>, problems: Problems): ActiveTimes | undefined {
   const { values, invalid } = block;
-  if (invalid.size > 0) return undefined; // reported already
   const before = problems.all.length;
   const report = (key: keyof typeof values, message: string): undefined => problems.error(block.place(key), message);
   const { from, until, days, hours, timezone = 'UTC' } = values;
-  if (!isTimeZone(timezone))
-    return report('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timezone}'`);
-  if (from === undefined && until === undefined && days === undefined && hours === undefined)
-    return problems.error(block.place(), 'active requires from, until, days or hours');
-  const clock = wallClock(timezone);
+  const isZone = isTimeZone(timezone);
+  if (!isZone)
+    report('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timezone}'`);
+  if ([from, until, days, hours].every((one) => one === undefined) && invalid.size === 0)
+    problems.error(block.place(), 'active requires from, until, days or hours');
+  const clock = wallClock(isZone ? timezone : 'UTC');
   const readMoment = (key: 'from' | 'until', written: string | undefined, absent: number): number => {
     if (written === undefined) return absent;
     const read = readTime(written, clock);
@@ -49,7 +49,7 @@ export function readActive(block: Block<'active'>, problems: Problems): ActiveTi
   const untilMs = readMoment('until', until, Number.POSITIVE_INFINITY);
   if (untilMs <= fromMs) report('until', `until must be after from, got ${from} and ${until}`);
   const weekly = { days: readDays(days, report), hours: readHours(hours, report) };
-  if (problems.all.length > before) return undefined;
+  if (invalid.size > 0 || problems.all.length > before) return undefined;
   const parts = Object.entries({ from, until, days, hours, timezone }).flatMap(([key, value]) =>
     value === undefined
       ? []

@@ -45,7 +45,7 @@ function buildScheduled(
 ): LimitAtTimes | undefined {
   const { active: times, unlimited, ...numbers } = entry.values;
   if (!times && !entry.invalid.has('active'))
-    problems.error(entry.place('active'), 'an entry of schedule requires active: when it applies');
+    problems.error(entry.place('active'), 'active must say when the entry applies, got nothing');
   const active = times && readActive(times, problems);
   if (unlimited) {
     const [key] = Object.keys(numbers);

@@ -2,8 +2,9 @@ import { rateFor } from '../../engine/algorithms/index.ts';
 import { MAX_COUNT, unitMs } from '../../engine/algorithms/limit.ts';
 import type { SiteSplit } from '../../engine/holds/claim.ts';
 import { isRateLimit, type Limit } from '../../engine/holds/limits.ts';
-import { findExcluded } from '../../engine/rules/compile/excluded.ts';
+import { listExcluded } from '../../engine/rules/compile/excluded.ts';
 import type { Block } from '../../engine/rules/read/block.ts';
+import { choiceReader } from '../../engine/rules/read/choice.ts';
 import type { Problems } from '../../engine/rules/read/problem.ts';
 import { isBucket, maxError } from './site-part.ts';
 import { type SiteShareLimit, siteModes } from './site-share.ts';
@@ -17,16 +18,15 @@ const ONLY_SITE: SiteSplit = { sites: 1, site: 0, group: 'alone' };
 /** This site's share of the limit, if the rule divides it among sites. Without `split` this is the only site. */
 export function readSites(
   { values, place }: Block<'rate_limit'>,
-  { limit: whole, split }: { readonly limit: Limit; readonly split?: SiteSplit | undefined },
+  { limit: whole, split }: { readonly limit: Limit | undefined; readonly split?: SiteSplit | undefined },
   problems: Problems,
 ): Limit | undefined {
   const { sites } = values;
   if (!sites) return whole;
-  if (sites.invalid.size > 0) return undefined; // reported already
   const maxErrorPercent = readMaxError(sites, problems);
-  if (maxErrorPercent === undefined) return undefined;
-  const other = findExcluded(values);
-  if (other) return problems.error(place(other), `${other} cannot be used with sites: remove one of them`);
+  const others = listExcluded(values);
+  for (const other of others) problems.error(place(other), `${other} cannot be used with sites: remove one of them`);
+  if (!whole || maxErrorPercent === undefined || others.length > 0) return undefined;
   const limit = createShare(whole, split ?? ONLY_SITE, maxErrorPercent);
   if (!limit) return problems.error(place('sites'), UNSHARED);
   const problem = findProblem(limit);
@@ -36,21 +36,18 @@ export function readSites(
 const MAX_ERROR_PERCENT = 50;
 
 /** Percentage by which the limit may be exceeded; undefined if it is invalid. */
-function readMaxError({ values, place }: Block<'sites'>, problems: Problems): number | undefined {
-  const { mode: written = siteModes[0], max_error: error } = values;
-  const mode = siteModes.find((one) => one === written);
-  if (!mode) return problems.error(place('mode'), `mode must be ${siteModes.join(' or ')}, got '${written}'`);
-  if (mode === 'escrow') {
-    if (error === undefined) return 0;
-    return problems.error(place('max_error'), 'max_error goes with mode: optimistic, not with escrow');
-  }
+function readMaxError({ values, invalid, place }: Block<'sites'>, problems: Problems): number | undefined {
+  const report = (key: keyof typeof values, message: string): undefined => problems.error(place(key), message);
+  const mode = choiceReader(values, report)('mode', siteModes);
+  const { max_error: error } = values;
+  if (!mode || invalid.size > 0) return undefined; // reported already
+  if (mode === 'escrow')
+    return error === undefined ? 0 : report('max_error', 'max_error goes with mode: optimistic, not with escrow');
   const percent = /^\d+(\.\d+)?%$/.test(error ?? '') ? Number(error?.slice(0, -1)) : 0;
   if (percent > 0 && percent <= MAX_ERROR_PERCENT) return percent;
-  const got = error === undefined ? 'nothing' : `'${error}'`;
-  return problems.error(
-    place(error === undefined ? 'mode' : 'max_error'),
-    `mode: optimistic requires a max_error above 0% and up to ${MAX_ERROR_PERCENT}%, such as 5%, got ${got}`,
-  );
+  const expected = `above 0% and up to ${MAX_ERROR_PERCENT}%, such as 5%`;
+  if (error !== undefined) return report('max_error', `max_error must be ${expected}, got '${error}'`);
+  return report('mode', `mode: optimistic requires a max_error ${expected}, got nothing`);
 }
 
 const UNSHARED =

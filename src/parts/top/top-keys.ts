@@ -1,5 +1,6 @@
 import { inTurns } from '../../base/slices.ts';
 import type { Answer, Code, Verdict } from '../../engine/decide/decide.ts';
+import { hitsOf } from '../../engine/decide/priced.ts';
 import { isCommit } from '../../engine/holds/reports.ts';
 import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
 import { ByteBudget, RotatingTop } from '../lab/sketches/rotating-top.ts';
@@ -13,10 +14,6 @@ const CAPACITY = 1_000;
 
 /** The name under which rules without tables of their own share one. */
 export const SHARED_TABLE = '(rules without a table of their own)';
-
-/** The hits of a descriptor; the verdict of a budget has what they cost. */
-const hitsOf = ({ hits, limit, rule }: LimitedVerdict): number =>
-  rule.unitCost && limit.currency !== undefined ? hits / rule.unitCost.billionths : hits;
 
 /** The fraction of the memory reserved for the shared table. */
 const SHARED_PART = 1 / 8;

@@ -14,10 +14,12 @@ import type { Statistics } from '../../operate/observe/stats.ts';
 import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts';
 import type { WorkReport } from '../../operate/observe/work-state.ts';
 import type { DeciderQuestion, DeciderReply, StartedDecider, ToControl } from '../link/messages.ts';
-import { createTotals } from './totals.ts';
+import { createTotals, isIdle } from './totals.ts';
 
 /** How often deciders report; one that is killed loses the counts of this time. */
 const REPORT_INTERVAL_MS = 250;
+/** The same if the last reports had nothing: each one wakes three processes. */
+const IDLE_INTERVAL_MS = 1_000;
 /** Timeout of a report: a decider that hangs must not block pages. */
 const REPORT_TIMEOUT_MS = 1_000;
 /** Timeout of a reply to an operator's question: longer than reading counters may take. */
@@ -49,6 +51,8 @@ export class Deciders implements Responders {
   readonly #closing = new AbortController();
   #onCallFinished: OnCallFinished = () => {};
   #isFollowed = false;
+  /** Whether a report had something since the last round. */
+  #isBusy = false;
   #restarts = 0;
   #counters = '';
 
@@ -108,6 +112,7 @@ export class Deciders implements Responders {
     const decider = this.#known.get(id);
     if (message.kind === 'report') {
       if (message.since === 'start' && decider?.hasReported) this.#options.earlier.merge(message.report.counted);
+      this.#isBusy ||= !isIdle(message.report);
       return this.#totals.add(id, message.report, this.#onCallFinished);
     }
     decider?.replies.received(message.number, message.reply);
@@ -158,8 +163,10 @@ export class Deciders implements Responders {
 
   async #repeat(closing: AbortSignal): Promise<void> {
     while (!closing.aborted) {
+      this.#isBusy = false;
       await this.refresh();
-      await sleep(REPORT_INTERVAL_MS, undefined, { signal: closing }).catch(() => {}); // ends early when closed
+      const intervalMs = this.#isBusy ? REPORT_INTERVAL_MS : IDLE_INTERVAL_MS;
+      await sleep(intervalMs, undefined, { signal: closing }).catch(() => {}); // ends early when closed
     }
   }
 }

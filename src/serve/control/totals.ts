@@ -53,3 +53,7 @@ export function createTotals(statistics: Statistics) {
         .reduce<SitesReport | undefined>((total, sites) => (total ? addSites(total, sites) : sites), undefined),
   };
 }
+
+/** Whether nothing was asked since the last report. */
+export const isIdle = ({ counted: { answers, calls, undecided } }: Report): boolean =>
+  [answers, calls, undecided].every((tally) => Object.values(tally).every((count) => count === 0));

@@ -71,10 +71,8 @@ export function openResponder(settings: Settings, { core, serviceObserver }: Obs
             createStoreMeter(serviceObserver.storeCalled, createStopwatch(monotonicMs, store.lateness)),
           );
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
-        const onWork = overload.queue.spend;
         const deciding = {
-          decider: { ...watched, onWork },
-          plain: { ...core.decider, ...(watch && { onBounded: watch.bounded }), onWork },
+          decider: { ...watched, onWork: overload.queue.spend },
           onCommit: (domain: string) => watch?.committed(domain),
           extras,
           offered: () => others.flatMap(({ paths }) => paths),

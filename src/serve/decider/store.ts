@@ -94,12 +94,16 @@ function logServer(server: string, log: Logger): (event: StoreEvent) => void {
 }
 
 function logMemcached(log: Logger): (event: StoreEvent) => void {
-  const outages = createOutageLog(createSeldomLog(monotonicMs));
+  const logSeldom = createSeldomLog(monotonicMs);
+  const outages = createOutageLog(logSeldom);
   return (event) => {
     const { server } = event;
     if (event.kind === 'down') {
       const { reason } = event;
       outages.failed(server, reason, () => log.error(`memcached ${server}: ${reason}; retrying`));
+    } else if (event.kind === 'refuses_calls') {
+      const line = `memcached ${server} refuses calls: ${event.reason}`;
+      logSeldom(line, () => log.error(`${line}; not logged again for a minute`));
     } else if (event.kind === 'invalid_tls') log.error(`${server}: ${event.reason}`);
     else if (outages.recovered(server)) log.warn(`memcached ${server} answers again`);
   };

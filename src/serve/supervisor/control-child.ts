@@ -1,12 +1,11 @@
 import type { ChildProcess } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { every } from '../../base/clock.ts';
 import { Later } from '../../base/later.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 import type { About, FromControl, ToControl } from '../link/messages.ts';
 import { CannotStart } from '../parts/start-up.ts';
 import { forkControl } from './fork-control.ts';
 import { keepUp, noProcess } from './restarts.ts';
+import { watchSilence } from './silence.ts';
 
 interface ControlOptions {
   readonly log: Logger;
@@ -30,8 +29,6 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
   let ended = Promise.resolve('');
   const opened = new Later<About>(); // the start fails with it
 
-  const silence = watchSilence(log, () => child);
-
   /** A message that no control process can take is dropped: the next one learns the state when it starts. */
   const send = (message: ToControl): void => {
     if (child?.connected) child.send(message, () => {}); // a failure is followed by its end
@@ -45,9 +42,12 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
   };
   const follow = (started: ChildProcess, isFirst: boolean) => {
     child = started;
-    silence.starts();
+    const silence = watchSilence('control process', started, log);
+    let isOpen = false;
     started.on('message', (message: FromControl) => {
-      silence.heard(message);
+      isOpen ||= message.kind === 'opened';
+      silence.heard();
+      if (isOpen) silence.expect();
       if (message.kind === 'opened') {
         if (!isFirst) log.warn('the control process was replaced');
         return opened.resolve(message.about);
@@ -85,7 +85,6 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
     /** Lets it end, and kills it if it takes too long. */
     async close(): Promise<void> {
       closing.abort();
-      silence.stop();
       const killer = setTimeout(() => child?.kill('SIGKILL'), END_GRACE_MS);
       send({ kind: 'close' });
       if (child?.exitCode === null && child.signalCode === null && child.pid !== undefined) await ended;
@@ -101,56 +100,3 @@ const waitForEnd = (child: ChildProcess): Promise<string> =>
     });
     child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
   });
-
-/** A shorter interval would wake an idle decider more often than its other timers do. */
-const CHECK_INTERVAL_MS = 10_000;
-/** The silence after which an open control process counts as hanging; checking rules takes seconds. */
-const MAX_SILENT_S = 30;
-/** Number of checks without a message after which the control process counts as hanging. */
-const MAX_SILENT_CHECKS = (MAX_SILENT_S * 1_000) / CHECK_INTERVAL_MS + 1;
-
-/**
- * Kills a control process that hangs. Time in which this process does not run counts as one check at most, and
- * intervals in which the other one mostly waits for a processor do not count: on a saturated machine, checking a large
- * rule file at its lower priority takes minutes.
- */
-function watchSilence(log: Logger, current: () => ChildProcess | undefined) {
-  /** Checks since the last message; undefined while the control process is starting. */
-  let silentChecks: number | undefined;
-  let waitedBeforeMs = 0;
-  const stop = every(CHECK_INTERVAL_MS, () => {
-    if (silentChecks === undefined) return;
-    const child = current();
-    const waitedMs = readRunDelayMs(child?.pid);
-    const isStarved = waitedMs - waitedBeforeMs > CHECK_INTERVAL_MS / 2;
-    waitedBeforeMs = waitedMs;
-    if (isStarved || ++silentChecks < MAX_SILENT_CHECKS) return;
-    silentChecks = undefined;
-    log.error(`control process has not answered for ${MAX_SILENT_S} s and is killed`);
-    child?.kill('SIGKILL');
-  });
-  return {
-    stop,
-    starts() {
-      silentChecks = undefined;
-      waitedBeforeMs = 0;
-    },
-    heard({ kind }: FromControl) {
-      if (silentChecks !== undefined || kind === 'opened') silentChecks = 0;
-    },
-  };
-}
-
-/**
- * The time for which the main thread of a process has waited for a processor; 0 if the system does not tell.
- *
- * @see https://docs.kernel.org/scheduler/sched-stats.html
- */
-function readRunDelayMs(pid: number | undefined): number {
-  try {
-    const [, delayNs] = readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ');
-    return Number(delayNs) / 1e6;
-  } catch {
-    return 0;
-  }
-}

@@ -32,7 +32,7 @@ export function openPool(
   const files = new Map<string, Readonly<Record<string, unknown>>>();
   let restarts = 0;
   const spawn = (): WorkerHandle => {
-    const worker = spawnWorker({ kept, connections, files, events });
+    const worker = spawnWorker({ kept, connections, files, events, log });
     const { id, name } = worker;
     workers.set(id, worker);
     void worker.listening.then(

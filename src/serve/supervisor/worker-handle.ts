@@ -1,11 +1,13 @@
 import cluster, { type Worker } from 'node:cluster';
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from '../../operate/observe/log.ts';
 import type { FromWorker, Listening, SpreadMessage, ToWorker } from '../link/messages.ts';
 import { CannotStart } from '../parts/start-up.ts';
 import type { DeciderEvents, KeptState } from './deciders.ts';
 import type { HandedConnections } from './handed-connections.ts';
 import { noProcess } from './restarts.ts';
+import { type Silence, watchSilence } from './silence.ts';
 
 /** A worker, as seen by the supervisor. */
 export type WorkerHandle = Pick<SpawnedWorker, keyof SpawnedWorker>;
@@ -17,6 +19,7 @@ interface WorkerOptions {
   /** The last usable contents of files, which workers send for those that start later. */
   readonly files: Map<string, Readonly<Record<string, unknown>>>;
   readonly events: Pick<DeciderEvents, 'onReply' | 'onNeverReached'>;
+  readonly log: Logger;
 }
 
 /** Starts a worker process. One that could not be started, for lack of memory or descriptors, counts as ended. */
@@ -55,19 +58,22 @@ class SpawnedWorker {
   readonly #worker = cluster.fork();
   readonly #kept: KeptState;
   readonly #connections: HandedConnections;
+  readonly #silence: Silence;
   #isListening = false;
   #takesRules = false;
 
-  constructor({ kept, connections, files, events }: WorkerOptions) {
+  constructor({ kept, connections, files, events, log }: WorkerOptions) {
     this.id = this.#worker.id;
     const { pid } = this.#worker.process;
     this.name = `worker ${this.id}${pid === undefined ? '' : ` (process ${pid})`}`;
     this.#kept = kept;
     this.#connections = connections;
+    this.#silence = watchSilence(this.name, this.#worker.process, log);
     this.ended = waitForWorkerEnd(this.#worker);
     void this.ended.then(() => connections.ended(this));
     this.listening = new Promise<Listening>((resolve, reject) => {
       this.#worker.on('message', (message: FromWorker) => {
+        this.#silence.heard();
         switch (message.kind) {
           case 'listening':
             this.#isListening = true;
@@ -130,7 +136,9 @@ class SpawnedWorker {
 
   /** If the worker has ended, `ended` reports it. */
   send(message: ToWorker, connection?: Socket): void {
-    if (this.#worker.isConnected()) this.#worker.send(message, connection, { keepOpen: true }, () => {});
+    if (!this.#worker.isConnected()) return;
+    if (message.kind === 'report') this.#silence.expect(); // it is answered at once, whatever else the worker does
+    this.#worker.send(message, connection, { keepOpen: true }, () => {});
   }
 }
 

@@ -522,11 +522,17 @@ describe('the server', () => {
     const throws: Route['answer'] = () => {
       throw bug;
     };
-    const routes = { '/throws': throws, '/rejects': () => Promise.reject(bug), '/good': good.answer };
+    const invalid = async () => ({ ...plain(200, ''), headers: { 'x-city': '東京' } });
+    const routes = {
+      '/throws': throws,
+      '/rejects': () => Promise.reject(bug),
+      '/invalid': invalid,
+      '/good': good.answer,
+    };
     await start(new Map(Object.entries(routes).map(([path, answer]) => [path, { help: '', answer }])));
-    for (const path of ['/throws', '/rejects'])
+    for (const path of ['/throws', '/rejects', '/invalid'])
       expect(await get(path)).toEqual({ status: 500, type: plainText, body: 'Internal Server Error\n' });
-    expect(errors).toEqual([bug, bug]);
+    expect(errors).toEqual([bug, bug, expect.objectContaining({ code: 'ERR_INVALID_CHAR' })]);
     expect(await get('/good')).toMatchObject({ status: 200, body: 'fine' });
   });
 

@@ -1,9 +1,17 @@
 import { createDetail } from '../../../src/edge/rls/detail.ts';
+import { createAnswerKnown } from '../../../src/edge/rls/service.ts';
+import { responseToJson } from '../../../src/edge/wire/json.ts';
 import { NEVER_MS, unitMs } from '../../../src/engine/algorithms/limit.ts';
-import type { Answer, Verdict } from '../../../src/engine/decide/decide.ts';
+import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
+import { type Answer, decide, type Verdict } from '../../../src/engine/decide/decide.ts';
 import { fromStruct } from '../../../src/protobuf/struct.ts';
+import { callerWith } from '../../helpers/caller.ts';
+import { fakeClock } from '../../helpers/clock.ts';
+import { deciderOf } from '../../helpers/decider.ts';
+import { extrasOf } from '../../helpers/extras.ts';
+import { ledgerOf } from '../../helpers/ledger.ts';
 import { fixedWindowOf, labelOf } from '../../helpers/limits.ts';
-import { ruleOf } from '../../helpers/rules.ts';
+import { ruleOf, rulesFrom } from '../../helpers/rules.ts';
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
@@ -133,4 +141,23 @@ test('the detail is bounded for any number of descriptors and any length of name
   const { rule, descriptors } = detail(Array.from({ length: 256 }, () => limited(`d.${'x'.repeat(100_000)}`)));
   expect(rule).toHaveLength(512);
   expect(descriptors).toHaveLength(32);
+});
+
+test('a late answer that is known has the detail that its caller asked for', async () => {
+  const rules = rulesFrom(
+    'domain: demo\ndescriptors: [{ key: user, rate_limit: { unit: day, requests_per_unit: 0 } }]',
+  );
+  const local = { maxCounters: 10, maxBytes: 10_000, instances: () => 1 };
+  const ledger = ledgerOf(createMemoryBackend(fakeClock(), { maxCounters: 10 }), { local });
+  const decider = deciderOf(rules, { ledger });
+  const entries = [{ key: 'user', value: 'anna' }];
+  await decide({ domain: 'demo', descriptors: [{ entries, hits: 1, requestLimit: undefined }] }, decider, 1_000);
+  const answerKnown = createAnswerKnown(decider, extrasOf(), { answered: () => {} });
+  const wire = {
+    domain: 'demo',
+    descriptors: [{ entries, limit: null, hits_addend: null, is_negative_hits: false }],
+    hits_addend: 1,
+  };
+  const response = answerKnown(wire, { ...callerWith(), needsDetail: true });
+  expect(response && JSON.stringify(responseToJson(response))).toContain('"source":"refusal"');
 });

@@ -118,6 +118,15 @@ describe('the rules on whose soft part a request passed', () => {
     expect(headers(undefined, [soft('d.user')])).toEqual([{ key: 'X-Soft', value: 'd.user' }]);
   });
 
+  test('are printable ASCII, named once, and not beyond the length of a field', () => {
+    const odd = [soft('d.user_東京'), soft('d.user_a\nx: 5%'), soft('d.user_東京')];
+    const value = 'd.user_%E6%9D%B1%E4%BA%AC, d.user_a%0Ax: 5%25';
+    expect(headers(undefined, odd)).toEqual([{ key: 'X-Soft', value }]);
+    const many = Array.from({ length: 50 }, (_, at) => soft(`${at}`.padEnd(200, 'a')));
+    const [field] = headers(undefined, many);
+    expect([(field?.value.length ?? 0) > 3_800, (field?.value.length ?? 0) <= 4_096]).toEqual([true, true]);
+  });
+
   test('are not named if there are none', () => {
     expect(headers(undefined, [verdict(10, 3), unlimited])).toEqual([]);
   });

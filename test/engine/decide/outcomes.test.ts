@@ -106,6 +106,10 @@ test('a response is no request: it is neither refused nor counted by statistics 
   expect(await send(401)).toEqual(['OK', 1, 1]);
   expect(await send(500)).toEqual(['OK', 1, 0]);
   expect(await send(1)).toEqual(['OVER_LIMIT', 1, 0]);
+  expect(await send(401)).toEqual(['OK', 1, 0]); // its request has passed, by another instance or before
+  expect(await send(200)).toEqual(['OK', 0, 0]);
+  expect(await send(1)).toEqual(['OVER_LIMIT', 1, 0]);
+  expect(await send(-1)).toEqual(['OK', -1, 0]);
   expect(await send(-1)).toEqual(['OK', -1, 1]); // given back
   await engine.close();
 });

@@ -236,7 +236,7 @@ test.each([
   ['require: []', 'at least one text, got a list'],
   ['require: [[user], []]', 'at least one text, got a list'],
   ['require: [user*]', "required keys are literal and not empty, got 'user*'"],
-  ['require: { otherwise: allow }', 'needs keys: a list such as [customer], got none'],
+  ['require: { otherwise: allow }', 'must be a list such as [customer], got none'],
   ['require: { keys: [a], otherwise: deny }', "must be refuse or allow, got 'deny'"],
   ['require: { keys: [a], per: [b] }', 'goes with limit, got no limit'],
   [
@@ -245,7 +245,7 @@ test.each([
   ],
   [
     'require: { keys: [a], limit: { algorithm: in_flight, requests_per_unit: 1, ttl: 9s } }',
-    'cannot have a limit with in_flight: nothing releases its slots',
+    'in_flight cannot be used here: nothing releases its slots',
   ],
   ['require: { keys: [a], limit: { unit: eon, requests_per_unit: 1 } }', "invalid rate limit unit 'eon'"],
 ])('%s is an error: %s', (line, message) => {

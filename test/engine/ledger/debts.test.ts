@@ -400,3 +400,16 @@ test('a settlement does not copy the list of debts', async () => {
   expect(await countItems(settle)).toBeLessThan(1.5 * count); // each is checked for expiry
   expect(settlements.map(({ operations }) => operations.length)).toEqual([64]);
 });
+
+test('a timer runs only while there is something to settle', async () => {
+  const ledger = instance();
+  expect(timers.count()).toBe(0);
+  isAway = true;
+  await spend(ledger, hit(limitWith('local')));
+  await settle();
+  expect(timers.count()).toBe(1);
+  isAway = false;
+  await settle();
+  await settle();
+  expect(timers.count()).toBe(0);
+});

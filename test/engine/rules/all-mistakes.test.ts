@@ -105,6 +105,41 @@ test.each([
     'unit: minit, requests_per_unit: 5, schedule: [{ active: { days: sun }, unit: minute, buckets: 7 }]',
     ['unit', 'schedule[0].buckets'],
   ],
+  [
+    'unit: minit, requests_per_unit: 5, penalty: { block: 1ms, grow: 3, forgiven_after: 1ms, prolong: x }, soft: x',
+    ['penalty.prolong', 'soft', 'unit', 'penalty.block', 'penalty.grow', 'penalty.forgiven_after'],
+  ],
+  [
+    'unit: minute, requests_per_unit: 5, reserve: { ttl: 1ms, on_overrun: x, on_lapse: x, estimate: 9 }, charge: always, consistency: leased, on_store_failure: local',
+    ...[['charge', 'charge', 'consistency', 'on_store_failure', 'reserve']].map((paths) => [
+      ...paths,
+      ...['ttl', 'on_overrun', 'on_lapse', 'estimate'].map((key) => `reserve.${key}`),
+    ]),
+  ],
+  [
+    'algorithm: in_flight, ttl: 2d, requests_per_unit: 5, soft: 1, adapt: { target: x, max: 0, window: 1ms }',
+    ['ttl', 'requests_per_unit', 'soft', 'adapt', 'adapt.target', 'adapt.max', 'adapt.window'],
+  ],
+  [
+    'unit: second, requests_per_unit: 5, soft: 1, charge: always, algorithm: token_bucket, share: { spare: 51% }',
+    ['share.spare', 'share.by', 'soft', 'charge'],
+  ],
+  [
+    'algorithm: x, unit: day, requests_per_unit: 5, sites: { mode: optimistic, max_error: 51% }, soft: 1, max_delay: 1s',
+    ['algorithm', 'sites.max_error', 'soft', 'max_delay'],
+  ],
+  [
+    'unit: day, per_replica: 0, burst: 1, soft: 1, on_change: reset, replicas: { dns: "a b", min: 0 }',
+    ['burst', 'soft', 'on_change', 'replicas.dns', 'replicas.min', 'burst'],
+  ],
+  [
+    'unit: day, requests_per_unit: 5, alignment: { anchor: x, timezone: y }',
+    ['alignment.timezone', 'alignment.anchor'],
+  ],
+  [
+    'unit: day, requests_per_unit: 5, active: { from: x, until: y, days: z, timezone: u }',
+    ['active.timezone', 'active.from', 'active.until', 'active.days'],
+  ],
 ])('each mistake of the limit { %s } is reported at once', (limit, paths) => {
   expect(pathsOf(limit)).toEqual(paths);
 });
@@ -115,4 +150,14 @@ test.each([
   ['requests_per_unit', 'unit: second, requests_per_unit: five, local_share: 2'],
 ])('no other key is named because %s is wrong in { %s }', (key, limit) => {
   expect(pathsOf(limit)).toEqual([key]);
+});
+
+test.each([
+  ['reserve', 'unit: second, requests_per_unit: 5, reserve: { ttl: 5, on_lapse: x }', ['ttl', 'on_lapse']],
+  ['penalty', 'unit: second, requests_per_unit: 5, penalty: { block: 5, grow: x }', ['block', 'grow']],
+  ['share', 'unit: second, requests_per_unit: 5, share: { by: [5], spare: 60% }', ['by', 'spare']],
+  ['active', 'unit: second, requests_per_unit: 5, active: { from: 5, days: x }', ['from', 'days']],
+  ['alignment', 'unit: second, requests_per_unit: 5, alignment: { anchor: 5, timezone: x }', ['anchor', 'timezone']],
+])('a key of %s with a value of another type hides no other mistake: { %s }', (block, limit, keys) => {
+  expect(pathsOf(limit)).toEqual(expect.arrayContaining(keys.map((key) => `${block}.${key}`)));
 });

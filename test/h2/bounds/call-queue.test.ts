@@ -145,6 +145,16 @@ describe('connections', () => {
     expect(log).toEqual(['many 1', 'other', 'third', 'many 2', 'many 3']);
   });
 
+  test('get equal shares of the work, however much one call takes', async () => {
+    queue.spend(SLICE_UNITS);
+    const [large, small] = [{}, {}];
+    for (let at = 0; at < 3; at++) queue.add(call('large', 64, { connection: large }), 64);
+    for (let at = 0; at < 9; at++) queue.add(call('small', 16, { connection: small }), 16);
+    await nextTurn();
+    await nextTurn();
+    expect(log.join(' ')).toBe('large small small small small large small small small small large small');
+  });
+
   test('have their calls served earliest deadline first, then in order of arrival', async () => {
     queue.spend(SLICE_UNITS);
     const deadlines = [5, 3, 9, 3, 7, 1, 5, 9, 1, 2, 8, 3];

@@ -539,3 +539,35 @@ test('an adaptive limit is reported as the last request or release saw it, by th
   expect(shown(primary)).toMatchObject([{ limit: 4, held: 3 }]); // the other process has not seen one
   expect(shown(other)).toEqual([undefined]);
 });
+
+describe('of a rule with a budget and a limit on hits', () => {
+  const both = (more: string) =>
+    rulesFrom(
+      `domain: d\ndescriptors: [{ key: k, unit_cost: 1 USD, ${more}rate_limits: [{ unit: day, budget: 9 USD, on_store_failure: allow }, { unit: minute, requests_per_unit: 1, on_store_failure: allow }] }]\n`,
+    );
+  const request = {
+    domain: 'd',
+    descriptors: [{ entries: [{ key: 'k', value: 'v' }], hits: 30, requestLimit: undefined }],
+  };
+
+  test('each limit in shadow mode counts what it counts itself', async () => {
+    const statistics = createStatistics(0.8);
+    statistics.answered('d', await decide(request, deciderOf(both('shadow_mode: true, ')), 1_000));
+    const [counts] = rulesOf(statistics);
+    const spared = 21e9 + 29; // dollars beyond the budget, and hits beyond the limit
+    expect(counts?.shadowMode).toBe(spared);
+  });
+
+  test('the store fails for hits, and not for money', async () => {
+    const statistics = createStatistics(0.8);
+    const ledger = ledgerOf(
+      backendThat((all) => all.map(() => ({ code: 'UNAVAILABLE', reason: 'away' }))),
+      {
+        local: { maxCounters: 10, maxBytes: 10_000, instances: () => 1 },
+      },
+    );
+    const answer = await decide(request, deciderOf(both(''), { ledger }), 1_000);
+    statistics.answered('d', answer);
+    expect(statistics.degraded).toMatchObject({ allow: 30 });
+  });
+});

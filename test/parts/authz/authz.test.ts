@@ -13,6 +13,7 @@ const RULES = `domain: web
 require: { keys: [user], per: [remote_address], limit: { unit: day, requests_per_unit: 1 } }
 descriptors:
   - { key: user, rate_limit: { unit: day, requests_per_unit: 2 } }
+  - { key: user, value: 東京, rate_limit: { algorithm: token_bucket, unit: year, requests_per_unit: 1, soft: 1 } }
   - { key: slow, rate_limit: { algorithm: sliding_window_log, unit: year, requests_per_unit: 1 } }
   - { key: path, value: /login, descriptors: [{ key: remote_address, rate_limit: { unit: day, requests_per_unit: 1 } }] }
 `;
@@ -86,6 +87,13 @@ test('answers forwardAuth and auth_request with 200, 429 or 403, and the headers
     expect((await nobody('10.0.0.4')).status).toBe(200);
     expect((await ask(port, {})).status).toBe(200); // without any descriptor, counted as missing the user
     expect((await ask(port, {})).status).toBe(429);
+    // a rule whose name no header can have as it is
+    const tokyo = traefik('10.0.0.5', '/cart', { 'x-user': Buffer.from('東京').toString('latin1') });
+    expect((await ask(port, tokyo)).headers['x-ratelimit-soft-exceeded']).toBeUndefined();
+    expect(await ask(port, tokyo)).toMatchObject({
+      status: 200,
+      headers: { 'x-ratelimit-soft-exceeded': 'web.user_%E6%9D%B1%E4%BA%AC' },
+    });
     // a pattern that JavaScript would try for years
     expect((await ask(port, { 'x-user': 'eve', 'x-slow': `${'a'.repeat(5_000)}!` })).status).toBe(200);
   } finally {

@@ -128,6 +128,8 @@ test.each<[change: string, before: object, after: object]>([
   ['detailed_metric', { value_to_metric: true }, { detailed_metric: true }],
   ['not_counted', {}, { not_counted: 'trace' }],
   ['shadow_mode', {}, { shadow_mode: true }],
+  ['share_threshold', { value: '10.*' }, { value: '10.*', share_threshold: true }],
+  ['the body of response', { response: { body: 'wait' } }, { response: { body: 'wait a minute' } }],
 ])('shows what differs between two rules that differ in %s only', (_, before, after) => {
   const diff = diffRules(rules({ ...any, ...before }), rules({ ...any, ...after }));
   const [was = '', now = ''] = diffText(diff, paintFor(false, undefined)).match(/(?<=^ {4}(was|now) ).*/gm) ?? [];

@@ -4,10 +4,12 @@ import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { spends, unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { Overrides, type StandingOverride } from '../../../src/engine/decide/overrides.ts';
+import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
 import { RedisBackend } from '../../../src/parts/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { anyRequest, anyRules } from '../../helpers/explained.ts';
+import { anyFeaturedRequest, anyFeaturedText, treeOf } from '../../helpers/featured.ts';
 import { onStillClock } from '../../helpers/lasting-counters.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
@@ -26,63 +28,73 @@ const anyModes = fc.record({
   spend: fc.constantFrom(...spends),
 });
 
-const anyStep = fc.record({
-  request: anyRequest,
-  advanceMs: fc.constantFrom(0, 0, 0, 1, 7, 400, 1_000, 61_000, -1, -900),
-  timeoutMs: fc.constantFrom(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, 20.5, 1_000),
-  /** The candidate decides what waits now. */
-  isFlushed: fc.integer({ min: 0, max: 4 }).map((drawn) => drawn === 0),
-  override: fc.oneof(
-    { weight: 40, arbitrary: fc.constant(undefined) },
-    {
-      weight: 1,
-      arbitrary: fc.constantFrom<StandingOverride['effect']>(
-        { kind: 'block' },
-        { kind: 'exempt' },
-        { kind: 'limit', requestsPerUnit: 2, unit: 'SECOND' },
-      ),
-    },
-  ),
-});
+const anyStepOf = (request: fc.Arbitrary<WireRequest>) =>
+  fc.record({
+    request,
+    advanceMs: fc.constantFrom(0, 0, 0, 1, 7, 400, 1_000, 61_000, -1, -900),
+    timeoutMs: fc.constantFrom(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, 20.5, 1_000),
+    /** The candidate decides what waits now. */
+    isFlushed: fc.integer({ min: 0, max: 4 }).map((drawn) => drawn === 0),
+    override: fc.oneof(
+      { weight: 40, arbitrary: fc.constant(undefined) },
+      {
+        weight: 1,
+        arbitrary: fc.constantFrom<StandingOverride['effect']>(
+          { kind: 'block' },
+          { kind: 'exempt' },
+          { kind: 'limit', requestsPerUnit: 2, unit: 'SECOND' },
+        ),
+      },
+    ),
+  });
 
-const anyRun = fc.record({
-  live: anyRules,
-  candidate: anyRules,
-  modes: anyModes,
-  steps: fc.array(anyStep, { minLength: REQUESTS_PER_RUN, maxLength: REQUESTS_PER_RUN }),
-});
+const anyStep = anyStepOf(anyRequest);
 
-test(`a candidate answers as a service does that has its rules, in ${REQUESTS} requests`, async () => {
-  let all = 0;
-  await fc.assert(
-    fc.asyncProperty(anyRun, async ({ live, candidate, modes, steps }) => {
-      const time = fakeClock();
-      const overrides = new Overrides(time, (unit) => unitMs[unit]);
-      const { tried, ask, flush } = tryCandidate({
-        time,
-        live,
-        candidate,
-        modes,
-        overrides,
-        maxCounters: MAX_COUNTERS,
-      });
-      const backend = createMemoryBackend(time, { maxCounters: MAX_COUNTERS });
-      const other = serviceWith(candidate, { modes, overrides, backend, clock: time });
-      for (const { request, advanceMs, timeoutMs, isFlushed, override } of steps) {
-        time.advance(advanceMs);
-        if (isFlushed || override) flush();
-        if (override) overrides.replace([{ ...alice, effect: override }]);
-        await ask(request, timeoutMs);
-        if (request.domain === 'd') await other.ask(request, timeoutMs);
-      }
-      flush();
-      expect(tried.map((one) => plainAnswer(one.candidate))).toEqual(other.answers.map(plainAnswer));
-      all += tried.length;
-    }),
-    { seed: SEED, numRuns: Math.ceil(REQUESTS / REQUESTS_PER_RUN), endOnFailure: true },
-  );
-  expect(all).toBeGreaterThan(REQUESTS / 3);
-});
+const anyRunOf = (rules: fc.Arbitrary<RuleTree>, step: typeof anyStep) =>
+  fc.record({
+    live: rules,
+    candidate: rules,
+    modes: anyModes,
+    steps: fc.array(step, { minLength: REQUESTS_PER_RUN, maxLength: REQUESTS_PER_RUN }),
+  });
+
+test.each([
+  ['any rules', REQUESTS, anyRunOf(anyRules, anyStep)],
+  ['rules with several features', REQUESTS / 4, anyRunOf(anyFeaturedText.map(treeOf), anyStepOf(anyFeaturedRequest))],
+] as const)(
+  `a candidate answers as a service does that has its rules: %s, in %i requests`,
+  async (_, requests, anyRun) => {
+    let all = 0;
+    await fc.assert(
+      fc.asyncProperty(anyRun, async ({ live, candidate, modes, steps }) => {
+        const time = fakeClock();
+        const overrides = new Overrides(time, (unit) => unitMs[unit]);
+        const { tried, ask, flush } = tryCandidate({
+          time,
+          live,
+          candidate,
+          modes,
+          overrides,
+          maxCounters: MAX_COUNTERS,
+        });
+        const backend = createMemoryBackend(time, { maxCounters: MAX_COUNTERS });
+        const other = serviceWith(candidate, { modes, overrides, backend, clock: time });
+        for (const { request, advanceMs, timeoutMs, isFlushed, override } of steps) {
+          time.advance(advanceMs);
+          if (isFlushed || override) flush();
+          if (override) overrides.replace([{ ...alice, effect: override }]);
+          await ask(request, timeoutMs);
+          if (request.domain === 'd') await other.ask(request, timeoutMs);
+        }
+        flush();
+        expect(tried.map((one) => plainAnswer(one.candidate))).toEqual(other.answers.map(plainAnswer));
+        all += tried.length;
+      }),
+      { seed: SEED, numRuns: Math.ceil(requests / REQUESTS_PER_RUN), endOnFailure: true },
+    );
+    expect(all).toBeGreaterThan(requests / 4);
+  },
+);
 
 const alice: Omit<StandingOverride, 'effect'> = {
   ...{ domain: 'd', entries: [{ key: 'a', value: 'x' }], untilMs: 1e15, by: 'anna', reason: 'a test' },

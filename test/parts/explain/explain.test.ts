@@ -1,15 +1,19 @@
 import '../../helpers/realm.ts';
-import { toStatus } from '../../../src/edge/rls/service.ts';
+import { createResponse, toStatus } from '../../../src/edge/rls/service.ts';
 import { decodeRequest, encodeAnswer } from '../../../src/edge/wire/codec.ts';
 import { responseToJson } from '../../../src/edge/wire/json.ts';
 import type { WireRequest } from '../../../src/edge/wire/wire.ts';
+import { NEVER_MS, unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { failedSnapshot, forkFrom } from '../../../src/engine/backends/fork.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type Decider, decide } from '../../../src/engine/decide/decide.ts';
+import { Overrides } from '../../../src/engine/decide/overrides.ts';
+import { createEstimates } from '../../../src/engine/ledger/estimates.ts';
 import type { Ledger } from '../../../src/engine/ledger/ledger.ts';
 import type { RuleTree } from '../../../src/engine/rules/match/tree.ts';
+import { passesInMs } from '../../../src/operate/admin/shown.ts';
 import { explain } from '../../../src/parts/explain/explain.ts';
 import { renderExplanation } from '../../../src/parts/explain/render.ts';
 import type { Explanation } from '../../../src/parts/lab/answers/explain.ts';
@@ -23,6 +27,7 @@ import { type FakeClock, fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { anyLikelyRequest, anyRequest, anyRules, anyRulesWithoutShares } from '../../helpers/explained.ts';
 import { extrasOf } from '../../helpers/extras.ts';
+import { anyEffect, anyFeaturedRequest, anyFeaturedText, overrideOf, treeOf } from '../../helpers/featured.ts';
 import { onStillClock } from '../../helpers/lasting-counters.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
 import { type Memcached, startMemcached } from '../../helpers/memcached.ts';
@@ -173,6 +178,60 @@ test(
       { numRuns: RUNS },
     );
     expect(limited / requests).toBeGreaterThan(0.15); // enough requests are limited
+  },
+  TIMEOUT_MS,
+);
+
+const anyFeaturedSteps = fc.array(
+  fc.record({
+    request: anyFeaturedRequest,
+    advanceMs: fc.constantFrom(0, 0, 1, 400, 1_000, 31_000, 61_000),
+    override: fc.oneof({ weight: 12, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: anyEffect }),
+  }),
+  { minLength: 1, maxLength: 12 },
+);
+
+test(
+  'explain predicts the next answer, its codes and its wait, of rules with several features and under overrides',
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(anyFeaturedText, anyFeaturedSteps, fc.boolean(), async (text, steps, remembers) => {
+        const clock = fakeClock();
+        const overrides = new Overrides(clock, (unit) => unitMs[unit]);
+        const memory = createMemoryBackend(clock, { maxCounters: 10_000 });
+        const ledger = ledgerOf(memory, remembers ? remembering(clock) : { clock });
+        const decider = { ...deciderOn(treeOf(text), ledger), clock, overrides, estimates: createEstimates() };
+        for (const { request, advanceMs, override } of steps) {
+          clock.advance(advanceMs);
+          if (override) overrides.replace([overrideOf(override, clock() + 50_000)]);
+          const explained = await explain(request, { decider, extras });
+          renderExplanation(explained, paintFor(false, undefined));
+          const answer = await decide(decodeRequest(request), decider, Number.POSITIVE_INFINITY);
+          expect(explained.answer).toEqual(responseToJson(createResponse(request, answer, extras)));
+          expect(explained.decision?.passesInMs).toBe(passesInMs(answer.retryAfterMs));
+          const isRefused = answer.overallCode === 'OVER_LIMIT';
+          expect((explained.decision?.decidedBy.length ?? 0) > 0).toBe(isRefused);
+          const over = explained.descriptors.map(({ limits }) =>
+            limits.some(({ code, shadow }) => code === 'OVER_LIMIT' && !shadow),
+          );
+          if (!answer.unmet)
+            expect(over).toEqual(answer.verdicts.map((one) => one.kind === 'limited' && one.code === 'OVER_LIMIT'));
+          // others are estimates, or end with what other limits apply
+          const { retryAfterMs } = answer;
+          const isExact = !remembers && overrides.size === 0 && !/in_flight|reserve|share|leased|active/.test(text);
+          if (!isExact || !isRefused || retryAfterMs === undefined || retryAfterMs === NEVER_MS) continue;
+          const nowMs = clock();
+          const codes: (string | undefined)[] = [];
+          for (const atMs of [nowMs + retryAfterMs - 1, nowMs + retryAfterMs]) {
+            clock.set(atMs);
+            codes.push((await explain(request, { decider, extras })).decision?.code);
+          }
+          clock.set(nowMs);
+          expect(codes).toEqual(['OVER_LIMIT', 'OK']);
+        }
+      }),
+      { numRuns: Math.ceil(RUNS / 3) },
+    );
   },
   TIMEOUT_MS,
 );

@@ -3,8 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
 import type { ServiceDecider } from '../../../src/edge/grpc/side-service.ts';
+import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import type { Backend } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
+import { decide } from '../../../src/engine/decide/decide.ts';
+import { Overrides, type StandingOverride } from '../../../src/engine/decide/overrides.ts';
 import { holdsService } from '../../../src/parts/holds/methods.ts';
 import { hostHolds } from '../../../src/parts/holds/offer.ts';
 import { CallerGone } from '../../../src/parts/holds/queues.ts';
@@ -256,4 +259,53 @@ describe('over gRPC', () => {
       });
     }),
   );
+});
+
+const overridden = (effect: StandingOverride['effect'], key: string) => {
+  const overrides = new Overrides(fakeClock(), (unit) => unitMs[unit]);
+  const entries = [{ key, value: 'a' }];
+  overrides.replace([{ domain: 'demo', entries, effect, untilMs: Number.MAX_SAFE_INTEGER, by: '', reason: '' }]);
+  return overrides;
+};
+
+test.each([
+  [{ kind: 'block' }, [false, false]],
+  [{ kind: 'exempt' }, [true, true]],
+  [{ kind: 'limit', requestsPerUnit: 1, unit: 'DAY' }, [true, false]],
+] as const)('with the override %j two more holders of one slot get %j', async (effect, held) => {
+  const decider = deciderOn(memory());
+  const before = createSlots(decider);
+  const slots = createSlots({ ...decider, overrides: overridden(effect, 'tenant') });
+  const take = async (job: string, by: Slots) => (await by.acquire(requestOf(job, ['tenant']), 0, caller)).held;
+  expect(await take('1', before)).toBe(true);
+  expect([await take('2', slots), await take('3', slots)]).toEqual(held);
+  expect(await take('4', before)).toBe(false);
+  await slots.release(requestOf('1', ['tenant']), caller); // what is held is given back whatever the override says
+  expect(await take('4', before)).toBe(true);
+});
+
+test('a slot that a proxy holds is given back under an override, too', async () => {
+  const decider = deciderOn(memory());
+  const blocked = { ...decider, overrides: overridden({ kind: 'block' }, 'tenant') };
+  const ask = async (by: ServiceDecider, job: string, hits: number) =>
+    (await decide(requestOf(job, ['tenant'], hits), by, Number.POSITIVE_INFINITY)).overallCode;
+  expect(await ask(decider, '1', 1)).toBe('OK');
+  expect(await ask(blocked, '2', 1)).toBe('OVER_LIMIT');
+  expect(await ask(blocked, '1', -1)).toBe('OK');
+  expect(await ask(decider, '2', 1)).toBe('OK');
+});
+
+test('a caller that waits gets the slot that new rules have', async () => {
+  let current = rules;
+  const slots = createSlots({ ...deciderOn(memory()), rules: () => current });
+  await slots.acquire(requestOf('1', ['tenant']), 0, caller);
+  const waiting = slots.acquire(requestOf('2', ['tenant']), LONG_MS, caller);
+  current = rulesFrom(`
+domain: demo
+descriptors:
+  - key: tenant
+    descriptors:
+      - {key: job, not_counted: hold, rate_limit: {algorithm: in_flight, requests_per_unit: 2, ttl: 10s}}
+`);
+  expect(await waiting).toMatchObject({ held: true });
 });

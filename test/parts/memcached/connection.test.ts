@@ -2,9 +2,13 @@ import { once } from 'node:events';
 import { type AddressInfo, connect as connectTo, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createServer as createTlsServer } from 'node:tls';
+import { unitMs } from '../../../src/engine/algorithms/limit.ts';
+import type { CounterKey } from '../../../src/engine/backends/key.ts';
+import { createDebit } from '../../../src/engine/ledger/debit.ts';
 import { Connection } from '../../../src/parts/memcached/client.ts';
 import { createAuthority } from '../../helpers/certificates.ts';
 import { openCounters, takeHit } from '../../helpers/counters.ts';
+import { fixedWindowOf } from '../../helpers/limits.ts';
 import { startMemcached } from '../../helpers/memcached.ts';
 import { eventually } from '../../helpers/until.ts';
 
@@ -72,6 +76,7 @@ test.concurrent('after a first connection, an attempt without an answer is retri
 test.concurrent.each([
   ['an SMTP server', '220 mail.example.com ESMTP\r\n', '', "'220 mail.example.com ESMTP' is not a reply"],
   ['a Redis', '', "-ERR unknown command 'version', with args beginning with: \r\n", 'is not a reply of memcached'],
+  ['a memcached with as many connections as it may have', 'ERROR Too many open connections\r\n', '', ': ERROR Too'],
   ['a memcached without memory', '', 'SERVER_ERROR out of memory\r\n', 'SERVER_ERROR out of memory'],
   ['a program that says nothing', '', '', 'no reply within 1000 ms'],
   ['a program that says random bytes', '', `${'\u0000\u00ff'.repeat(3_000)}`, 'more than 2048 bytes'],
@@ -94,6 +99,29 @@ test.concurrent.each([
   expect(await takeHit(counters)).toMatchObject({ code: 'UNAVAILABLE' });
   expect(counters.state().isUp).toBe(false);
   expect(counters.lines()).toEqual([expect.stringContaining(why)]);
+});
+
+test.concurrent('a memcached that has no room for another counter is logged once, and counts those that it has', async () => {
+  const server = await startMemcached({ args: ['-M', '-m', '2'] });
+  closing.push(() => server.stop());
+  const counters = await openCounters({ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: server.address });
+  closing.push(counters.close);
+  await eventually(() => counters.problem() === '', counters.problem);
+  expect(await takeHit(counters)).toMatchObject({ code: 'OK' });
+  const full = 'SERVER_ERROR out of memory storing object';
+  const limit = fixedWindowOf(20, unitMs.DAY);
+  const hitOn = (at: number) => createDebit({ key: `other-${at}` as CounterKey }, { limit, policy: {} }, 1, true);
+  for (let at = 0; !counters.lines().some((line) => line.includes(full)); at += 100) {
+    if (at > 100_000) throw new Error('memcached has room for 100,000 counters');
+    const debits = Array.from({ length: 100 }, (_, more) => hitOn(at + more));
+    await counters.ledger.debit(debits, { spend: 'each', timeoutMs: 5_000 });
+  }
+  const [reply] = await counters.ledger.debit([hitOn(-1)], { spend: 'each', timeoutMs: 5_000 });
+  expect(reply).toMatchObject({ code: 'UNAVAILABLE', reason: `memcached: ${full}` });
+  expect(await takeHit(counters)).toMatchObject({ code: 'OK', hitsBefore: 1 });
+  expect(counters.lines()).toEqual([
+    `memcached ${server.address} refuses calls: ${full}; not logged again for a minute`,
+  ]);
 });
 
 test.concurrent.each(['version', 'gets'])('a proxy that closes a connection on %s is used', async (unknown) => {

@@ -19,6 +19,9 @@ domain: demo
 descriptors:
   - key: user
     rate_limit: { unit: day, requests_per_unit: 5, notify: [80%, 100%] }
+  - key: model
+    descriptors:
+      - { key: id, not_counted: hold, rate_limit: { unit: day, requests_per_unit: 5, reserve: { ttl: 60s }, notify: [80%] } }
   - key: quiet
     rate_limit: { unit: day, requests_per_unit: 1 }
 `;
@@ -117,7 +120,7 @@ test('without NOTIFY, operators read how to turn it on', async () => {
   await weir.stop();
 });
 
-test('hits that Kuadrant reports, and hits of a batch, pass shares as well', async () => {
+test('hits that Kuadrant reports, hits of a batch, and reservations pass shares as well', async () => {
   const weir = await startWeir(
     { NOTIFY: 'true', ADMIN_TOKEN: 'operator' },
     { args: ['--rules', join(folder, 'rules.yaml')] },
@@ -142,6 +145,22 @@ test('hits that Kuadrant reports, and hits of a batch, pass shares as well', asy
   });
   const client = createClient(`127.0.0.1:${weir.grpcPort}`);
   await client.decide([requestOf('batch')]);
+  const held = {
+    domain: 'demo',
+    descriptors: [
+      {
+        entries: [
+          { key: 'model', value: 'm' },
+          { key: 'id', value: '1' },
+        ],
+      },
+    ],
+  };
+  await fetch(`http://127.0.0.1:${weir.httpPort}/holds/reserve`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ request: { ...held, hitsAddend: 4 } }),
+  });
   const list = async (): Promise<readonly string[]> => {
     const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/notifications`, {
       headers: { authorization: 'Bearer operator' },
@@ -149,8 +168,8 @@ test('hits that Kuadrant reports, and hits of a batch, pass shares as well', asy
     const { notifications } = (await answer.json()) as { readonly notifications: readonly Event[] };
     return notifications.map(({ descriptor, percent }) => `${descriptor} ${percent}`);
   };
-  await until('both are listed', async () => (await list()).length === 2);
-  expect((await list()).toSorted()).toEqual(['user=batch 80', 'user=kuadrant 80']);
+  await until('all are listed', async () => (await list()).length === 3);
+  expect((await list()).toSorted()).toEqual(['model=m 80', 'user=batch 80', 'user=kuadrant 80']);
   client.close();
   kuadrant.close();
   await weir.stop();
@@ -164,7 +183,13 @@ test('the log warns once of rules with notify while nobody is told', async () =>
 
 test('the log does not warn of metadata with a list named notify', async () => {
   const rules = join(folder, 'metadata.yaml');
-  writeFileSync(rules, RULES.replace('notify: [80%, 100%] }', '}\n    metadata: { notify: [80%, 100%] }'));
+  writeFileSync(
+    rules,
+    RULES.replace(', notify: [80%] }', ' }').replace(
+      'notify: [80%, 100%] }',
+      '}\n    metadata: { notify: [80%, 100%] }',
+    ),
+  );
   const weir = await startWeir({ ADMIN_TOKEN: 'operator' }, { args: ['--rules', rules] });
   const headers = { authorization: 'Bearer operator' };
   expect((await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/notifications`, { headers })).status).toBe(404);

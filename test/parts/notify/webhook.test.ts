@@ -11,6 +11,8 @@ interface Received {
   readonly body: string;
 }
 
+const NOW_MS = Date.UTC(2026, 0, 1) + 1_999;
+
 const closing: (() => void)[] = [];
 afterEach(() => {
   for (const close of closing.splice(0)) close();
@@ -41,7 +43,7 @@ function openWebhook(url: string, secret?: string) {
   const webhook = new Webhook({
     url,
     secret,
-    clock: Date.now,
+    clock: () => NOW_MS,
     state: { works: () => void states.push('works'), failed: (error) => void states.push(String(error)) },
     sleep: async (ms) => void pauses.push(ms),
   });
@@ -60,7 +62,25 @@ test.each([
   const [{ headers, body } = { headers: {}, body: '' }] = received;
   const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`;
   expect(headers['webhook-signature']).toBe(`v1,${createHmac('sha256', key).update(signed).digest('base64')}`);
-  expect(JSON.parse(body)).toMatchObject({ type: 'limit.share_passed', data: { events: [{ percent: 80 }] } });
+  expect(headers['webhook-timestamp']).toBe(String(Date.UTC(2026, 0, 1) / 1_000 + 1));
+  expect(JSON.parse(body)).toMatchObject({
+    type: 'limit.share_passed',
+    timestamp: '2026-01-01T00:00:01.999Z',
+    data: { events: [{ percent: 80 }] },
+  });
+});
+
+test('events that are added while others are sent, or later, are sent next', async () => {
+  const { url, received } = await startReceiver();
+  const { webhook } = openWebhook(url);
+  const sent = () => received.flatMap(eventsOf).length;
+  webhook.add([{ at: 1 }]);
+  webhook.add([{ at: 2 }]);
+  await until('the first two are sent', () => webhook.waiting === 0);
+  await new Promise((resolve) => setImmediate(resolve)); // it has stopped sending
+  webhook.add([{ at: 3 }]);
+  await until('the third is sent', () => sent() === 3);
+  expect(received.map(eventsOf)).toEqual([[{ at: 1 }], [{ at: 2 }], [{ at: 3 }]]);
 });
 
 test('a request that is not accepted is repeated with the same id, after growing pauses', async () => {

@@ -139,6 +139,24 @@ test('hits that have passed already begin a block when not one more fits', () =>
   expect(step(limit, second.state, DAY + 1, 1, false).accepted).toBe(false);
 });
 
+test.each([
+  [
+    '{ block: 1s, grow: 10x up to 1001ms, forgiven_after: 1s }',
+    { blockMs: 1_000, growth: 10, longestMs: 1_001, forgivenMs: 1_000 },
+  ],
+  [
+    '{ block: 364d, grow: 2x up to 365d }',
+    { blockMs: 364 * DAY, growth: 2, longestMs: 365 * DAY, forgivenMs: 365 * DAY },
+  ],
+  ['{ block: 365d }', { blockMs: 365 * DAY, growth: 1, longestMs: 365 * DAY, forgivenMs: 0 }],
+])('the shortest and the longest times are accepted: %s', (penalty, limit) => {
+  const rule = `{ key: k, rate_limit: { ${LIMIT}, penalty: ${penalty} } }`;
+  expect(loadText(`domain: d\ndescriptors: [${rule}]\n`)).toMatchObject({
+    ok: true,
+    rules: { rules: [{ limits: [{ limit }] }] },
+  });
+});
+
 describe('blocked_by', () => {
   const rules = (spend: string) => `
 domain: d

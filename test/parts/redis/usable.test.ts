@@ -9,7 +9,7 @@ import { fixedWindowOf } from '../../helpers/limits.ts';
 import { freePort } from '../../helpers/process.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { startRedisPretender } from '../../helpers/redis-pretender.ts';
-import { clientOf } from '../../helpers/redis-topologies.ts';
+import { clientOf, startCluster, startWatched } from '../../helpers/redis-topologies.ts';
 import { eventually } from '../../helpers/until.ts';
 
 /** Closed after all tests, which run at the same time, since they mostly wait. */
@@ -66,6 +66,68 @@ test.concurrent('a database is used once it may be selected again', async () => 
   expect(await operator.dbsize()).toBe(0);
   await operator.select(7);
   expect(await operator.keys('*')).toContain('counter'); // beside the number of instances, once that is counted
+});
+
+test.concurrent.each([1, 3])(
+  'a node of a Cluster of %d, used as a single server, is unusable, and the log says what to set',
+  async (masters) => {
+    const cluster = await startCluster({ masters });
+    closing.push(cluster.stop);
+    const counters = await open({ REDIS_URL: `127.0.0.1:${cluster.nodes[0]?.port}` });
+    await eventually(() => counters.problem().includes('REDIS_TYPE must be CLUSTER'), counters.problem);
+    expect(counters.state().isUp).toBe(false);
+    expect(counters.lines()).toEqual([expect.stringContaining('REDIS_TYPE must be CLUSTER')]);
+  },
+);
+
+test.concurrent('a sentinel that does not know the master is not called unreachable', async () => {
+  const watched = await startWatched();
+  closing.push(watched.stop);
+  const counters = await open({ REDIS_TYPE: 'SENTINEL', REDIS_URL: `another,127.0.0.1:${watched.sentinelPort}` });
+  const problem = 'no sentinel names the master: ERR No such master with that name';
+  await eventually(() => counters.problem() === problem, counters.problem);
+  expect(counters.lines()).toEqual([expect.stringContaining(problem)]);
+});
+
+test.concurrent('calls with commands that a server does not know are logged once a minute, without keys', async () => {
+  const { server } = await startServer(...['SET', 'EVALSHA', 'GET'].flatMap((name) => ['--rename-command', name, '']));
+  const counters = await open({ REDIS_URL: server.url });
+  await eventually(() => counters.problem().startsWith("ERR unknown command 'SET'"), counters.problem);
+  const reply = await takeHit(counters);
+  expect(reply).toEqual({ code: 'UNAVAILABLE', reason: expect.stringMatching(/^redis: ERR unknown command '\w+'$/) });
+  const limit = fixedWindowOf(20, unitMs.DAY);
+  const debit = createDebit({ key: 'counter' as CounterKey }, { limit, policy: {} }, 1, true);
+  const fork = await counters.ledger.fork([debit], 5_000);
+  expect(fork.findFailure(debit)).toBe("redis: ERR unknown command 'GET'");
+  const lines = counters.lines().filter((line) => line.includes('unknown command'));
+  expect(lines).toHaveLength(2);
+  for (const line of lines) expect(line).toMatch(/ERR unknown command '(SET|EVALSHA)'; not logged again for a minute$/);
+});
+
+test.concurrent('of two servers, health names the one that cannot count', async () => {
+  const { server: main } = await startServer();
+  const { server, operator } = await startServer();
+  await operator.config('SET', 'maxmemory', '1');
+  const ofSeconds = { REDIS_PERSECOND: 'true', REDIS_PERSECOND_URL: server.url };
+  const counters = await open({ REDIS_URL: main.url, ...ofSeconds });
+  const problem = `redis://${server.url}/0: OOM command not allowed`;
+  await eventually(() => counters.problem().startsWith(problem), counters.problem);
+  await eventually(() => counters.state().reason?.startsWith(problem) === true, counters.problem);
+  expect(await takeHit(counters)).toMatchObject({ code: 'OK' });
+});
+
+test.concurrent('a server that has no room for a connection is not logged as connected, and health has its reason', async () => {
+  const { server, operator } = await startServer('--maxclients', '2');
+  await operator.ping();
+  const other = clientOf(server);
+  closing.push(() => other.disconnect());
+  await other.ping();
+  const counters = await open({ REDIS_URL: server.url, REDIS_STARTUP_INITIAL_INTERVAL: '50ms' });
+  await eventually(() => counters.problem() === 'ERR max number of clients reached', counters.problem);
+  expect(counters.lines().filter((line) => line.startsWith('connected to'))).toEqual([]);
+  other.disconnect();
+  await eventually(() => counters.problem() === '', counters.problem);
+  expect(await takeHit(counters)).toMatchObject({ code: 'OK' });
 });
 
 describe.each<[string, (operator: Client) => Promise<unknown>, (operator: Client) => Promise<unknown>]>([

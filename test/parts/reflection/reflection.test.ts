@@ -7,11 +7,19 @@ import type { OpenCall } from '../../../src/h2/grpc/method.ts';
 import { reflectionMethods } from '../../../src/parts/reflection/reflection.ts';
 
 const committed = readFileSync(new URL('../../../proto/descriptors.json', import.meta.url), 'utf8');
-const [method] = reflectionMethods({
-  paths: [''],
-  offered: ['/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas'],
-});
-if (method?.kind !== 'bidi stream') throw new Error('expected a bidirectional stream');
+const OPTIONAL = [
+  'envoy.service.rate_limit_quota.v3.RateLimitQuotaService',
+  'kuadrant.service.ratelimit.v1.RateLimitService',
+  'weir.v1.Rules',
+  'weir.v1.Holds',
+];
+
+function methodFor(services: readonly string[]) {
+  const [method] = reflectionMethods({ paths: [''], offered: services.map((name) => `/${name}/Method`) });
+  if (method?.kind !== 'bidi stream') throw new Error('expected a bidirectional stream');
+  return method;
+}
+const ofAll = methodFor(OPTIONAL);
 const official = new ReflectionV1Implementation(describedServices());
 const { symbols, files: officialFiles } = official as unknown as {
   readonly symbols: Readonly<Record<string, unknown>>;
@@ -29,11 +37,12 @@ const client = (definition['grpc.reflection.v1.ServerReflection'] as ServiceDefi
 
 interface Answer {
   readonly messageResponse: string;
+  readonly listServicesResponse: { readonly service: readonly { readonly name: string }[] } | null;
   readonly fileDescriptorResponse: { readonly fileDescriptorProto: Uint8Array[] } | null;
 }
 
 /** The answer to a question, through a client's own serialization. */
-const ask = (question: object): Answer => {
+const ask = (question: object, method = ofAll): Answer => {
   const sent: unknown[] = [];
   const call = { onGone: () => {}, send: (response: unknown) => sent.push(response), end: () => {} };
   const incoming = method.handle(call as unknown as OpenCall); // what it uses
@@ -85,4 +94,14 @@ test("an enum value is found by its full name, which does not include the enum's
 
 test('a request without a message is UNIMPLEMENTED', () => {
   expect(ask({})).toMatchObject({ messageResponse: 'errorResponse', errorResponse: { errorCode: 12 } });
+});
+
+test('only services that the server has are listed', () => {
+  const namesOf = (services: readonly string[]) =>
+    ask({ listServices: '*' }, methodFor(services)).listServicesResponse?.service.map(({ name }) => name);
+  const core = ['envoy.service.ratelimit.v3.RateLimitService', 'weir.v1.Batch', 'grpc.health.v1.Health'];
+  expect(namesOf([])).toEqual(core);
+  for (const name of OPTIONAL) expect(new Set(namesOf([name]))).toEqual(new Set([name, ...core]));
+  const quotas = { fileContainingSymbol: OPTIONAL[0] };
+  expect(ask(quotas, methodFor(OPTIONAL.slice(1))).messageResponse).toBe('errorResponse');
 });

@@ -163,3 +163,23 @@ test('without an answer of a process, refusals are asked for again, and EXPLAIN_
   expect(await statusWith(100)).toBe('503 no process that answers requests has replied: ask again');
   expect(await statusWith(0)).toBe('404 no refusals are kept: set EXPLAIN_SAMPLE');
 });
+
+test('the id of a refused request is found in any order of its entries', async () => {
+  const rules = rulesFrom(`
+domain: demo
+match: any_order
+descriptors:
+  - key: user
+    descriptors: [{ key: trace, not_counted: trace, rate_limit: { unit: day, requests_per_unit: 0 } }]
+`);
+  const entries = [
+    { key: 'trace', value: 'id 1' },
+    { key: 'user', value: 'anna' },
+  ];
+  const descriptors = [{ entries, hits: 1, requestLimit: undefined }];
+  const sample = new RefusalSample(3, fakeClock());
+  sample.answered('demo', descriptors, await decide({ domain: 'demo', descriptors }, deciderOf(rules), 1_000));
+  expect(sample.report().refusals).toMatchObject([
+    { requestId: 'id 1', descriptors: [{ entries: [{ key: 'user', value: 'anna' }] }] },
+  ]);
+});

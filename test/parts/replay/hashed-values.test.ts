@@ -125,3 +125,35 @@ test('with the recorded rules, all hashes match the rules that their values matc
   );
   expect(met).toBeGreaterThan(200);
 });
+
+test('of entries in any order, those are hashed that no rule names', () => {
+  const rules = rulesFrom(`
+domain: demo
+match: any_order
+descriptors:
+  - key: tenant
+    descriptors: [{ key: plan, value: gold, rate_limit: { unit: day, requests_per_unit: 9 } }]
+`);
+  const sent = [
+    { key: 'plan', value: 'gold' },
+    { key: 'tenant', value: 'anna' },
+  ];
+  const [plan, tenant] = hashedEntries(rules, 'demo', sent, KEY);
+  expect([plan?.value, tenant?.value]).toEqual(['gold', hashValue('anna', KEY)]);
+  expect(replayed([recorded(sent, rules)], rules)).toMatchObject({ paths: ['demo.tenant.plan_gold'], mismatched: 0 });
+});
+
+test.each([
+  ['share: { priority: value }', 'rate_limit: { unit: second, requests_per_unit: 9, share: { by: class } }', ''],
+  ['not_counted: priority', '', 'rate_limit: { algorithm: in_flight, ttl: 60s, adapt: { min: 1, max: 9 } }'],
+])('a recording keeps the priorities that requests state by %s, and hashes other values', (child, own, held) => {
+  const id = held && `, descriptors: [{ key: id, not_counted: hold, ${held} }]`;
+  const rules = rulesFrom(
+    `domain: demo\ndescriptors:\n  - { key: api, ${own ? `${own}, ` : ''}descriptors: [{ key: class, ${child}${id} }] }\n`,
+  );
+  const shown = ['critical', '60', 'anna'].map((value) => {
+    const sent = [{ key: 'api', value: 'v1' }, { key: 'class', value }, ...(held ? [{ key: 'id', value: '1' }] : [])];
+    return hashedEntries(rules, 'demo', sent, KEY)[1]?.value;
+  });
+  expect(shown).toEqual(['critical', '60', hashValue('anna', KEY)]);
+});

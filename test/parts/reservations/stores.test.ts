@@ -186,6 +186,21 @@ describe('with time', () => {
     expect(await report(store, reserve(key, limit, 2, 1))).toMatchObject({ event: 'reserved', held: 1 });
   });
 
+  test('a refusal beside a reservation that is charged when it lapses is followed by one until the end of the window', async () => {
+    const { clock, store, key } = opened();
+    const charging = { ...limit, onLapse: 'charge' as const };
+    const refusedForMs = (): number | undefined => {
+      const [refusal] = store.run([reserve(key, charging, 2, 1)], { spend: 'each', timeoutMs: 1 }) as Replies; // as above
+      return refusal?.code === 'OVER_LIMIT' ? refusal.retryAfterMs : undefined;
+    };
+    await report(store, reserve(key, charging, 1, 100));
+    expect(refusedForMs()).toBe(10_000);
+    clock.advance(10_000);
+    expect(refusedForMs()).toBe(50_000);
+    clock.advance(50_000);
+    expect(refusedForMs()).toBeUndefined();
+  });
+
   test('a reservation counts until its ttl is over if there are no common windows', async () => {
     for (const inner of [
       fixedWindowOf(100, 60_000, { alignment: 'first_hit' }),

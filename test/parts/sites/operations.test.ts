@@ -92,8 +92,9 @@ test('the lending site also lists the limit, without the usage of the other one'
     { site: 'north', base: 33, moved: 0, share: 33 },
     { site: 'west', base: 33, moved: -30, share: 3, used: 0, usedMsAgo: 0 },
   ]);
-  const { peers } = await untilAnswer<SiteList>(west, 'sites', () => true);
-  expect(peers.find(({ site }) => site === 'east')).toMatchObject({ state: 'in_step', silentMs: -1 });
+  const inStep = ({ peers }: SiteList) => peers.some(({ site, state }) => site === 'east' && state === 'in_step');
+  const { peers } = await untilAnswer<SiteList>(west, 'sites', inStep); // of a report, up to a second old
+  expect(peers.find(({ site }) => site === 'east')).toMatchObject({ silentMs: -1 });
 });
 
 test('a site that has used up its advance is listed as fallen back to escrow', async () => {

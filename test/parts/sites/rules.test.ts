@@ -40,10 +40,7 @@ test('rules are described as written, not by the part of the site', () => {
 test.each([
   ['sites: { mode: eventual }', "must be escrow or optimistic, got 'eventual'"],
   ['sites: { mode: optimistic }', 'optimistic requires a max_error above 0% and up to 50%, such as 5%, got nothing'],
-  [
-    'sites: { mode: optimistic, max_error: 90% }',
-    "mode: optimistic requires a max_error above 0% and up to 50%, such as 5%, got '90%'",
-  ],
+  ['sites: { mode: optimistic, max_error: 90% }', "must be above 0% and up to 50%, such as 5%, got '90%'"],
   ['sites: { max_error: 5% }', 'goes with mode: optimistic, not with escrow'],
   ['soft: 5, sites: {}', 'cannot be used with sites: remove one of them'],
   ['on_store_failure: local, sites: {}', 'cannot be used with sites: remove one of them'],
@@ -68,6 +65,7 @@ test('windows of less than a second cannot be shared', () => {
   expect(limitOf('window: 500ms, requests_per_unit: 100, sites: {}')).toEqual([
     'requires a window of at least 1s, got 500 ms',
   ]);
+  expect(limitOf('unit: second, requests_per_unit: 100, sites: {}')).toMatchObject({ limits: [{}] });
 });
 
 test('a service without SITE refuses rules with sites', () => {

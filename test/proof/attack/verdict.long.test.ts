@@ -16,6 +16,7 @@ test.each<[readonly string[], Partial<Result>]>([
   [[], {}],
   [['ends'], { end: 'SIGABRT: FATAL ERROR', keptBytes: undefined }],
   [['grows'], { growthBytes: 64 * MIB }],
+  [[], { growthBytes: 100 * MIB, mayKeepBytes: 76 * MIB }],
   [['delays'], { bystander: { ...sight, longestWaitMs: 250 } }],
   [[], { bystander: { ...sight, longestWaitMs: 599 }, valid: { ...sight, longestWaitMs: 300 } }],
   [['delays'], { bystander: { ...sight, longestWaitMs: 600 }, valid: { ...sight, longestWaitMs: 300 } }],

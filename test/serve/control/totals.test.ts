@@ -1,7 +1,7 @@
 import { readFigures } from '../../../src/operate/observe/figures.ts';
 import { createStatistics } from '../../../src/operate/observe/stats.ts';
 import type { ReportedFigures } from '../../../src/operate/observe/table.ts';
-import { createTotals } from '../../../src/serve/control/totals.ts';
+import { createTotals, isIdle } from '../../../src/serve/control/totals.ts';
 import { createReporter, splitReport } from '../../../src/serve/decider/reporter.ts';
 import { answerOf, verdictOf } from '../../helpers/verdicts.ts';
 
@@ -190,4 +190,16 @@ test('a worker reports at most as many names as one process distinguishes', () =
   const { unknownDomains } = reporter.take('last').counted;
   expect(unknownDomains.size).toBeLessThan(300);
   expect(unknownDomains.get('(other)')).toBe(500 - (unknownDomains.size - 1));
+});
+
+test('a decider is idle while it is not asked for anything', () => {
+  const reporter = createReporter(0.8);
+  expect(isIdle(reporter.take('last'))).toBe(true);
+  reporter.onCallFinished('Check', OK, 1);
+  expect(isIdle(reporter.take('last'))).toBe(false);
+  reporter.answered('d', answerOf([]));
+  expect(isIdle(reporter.take('last'))).toBe(false);
+  reporter.missed('late');
+  expect(isIdle(reporter.take('last'))).toBe(false);
+  expect(isIdle(reporter.take('last'))).toBe(true);
 });

@@ -4,10 +4,10 @@ import { reserving, timed } from '../read/format.ts';
 type LimitValues = Block<'rate_limit'>['values'];
 
 /**
- * The first key that cannot be used in a limit with several parts, since it could let a part exceed its share of the
- * limit, or answer without it.
+ * The keys that cannot be used in a limit with several parts, since they could let a part exceed its share of the limit,
+ * or answer without it.
  */
-export function findExcluded(values: LimitValues): keyof LimitValues | undefined {
+export function listExcluded(values: LimitValues): readonly (keyof LimitValues)[] {
   const isAllowed: Partial<Record<keyof LimitValues, boolean>> = {
     soft: (values.soft ?? 0) === 0,
     charge: (values.charge ?? 'accepted') === 'accepted',
@@ -17,5 +17,5 @@ export function findExcluded(values: LimitValues): keyof LimitValues | undefined
     on_change: (values.on_change ?? 'keep') === 'keep',
     on_store_failure: values.on_store_failure !== 'local',
   };
-  return (Object.keys(isAllowed) as (keyof LimitValues)[]).find((key) => !isAllowed[key]);
+  return (Object.keys(isAllowed) as (keyof LimitValues)[]).filter((key) => !isAllowed[key]);
 }

@@ -30,6 +30,7 @@ import {
 } from '../../holds/limits.ts';
 import type { RuleLimit } from '../match/tree.ts';
 import type { Block } from '../read/block.ts';
+import { choiceReader } from '../read/choice.ts';
 import { dividing, type Field, format, referenceKeys } from '../read/format.ts';
 import { type Problems, shown } from '../read/problem.ts';
 import { readAnchor, type WindowLength } from '../time/anchor.ts';
@@ -65,14 +66,13 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const hasWindow = algorithm === undefined || unitOfNamed(algorithm) === 'hits';
   const window = hasWindow ? readWindow(block, report) : readTtl(block, algorithm, report);
   const policy = readPolicy(block, modes, report);
-  if (!algorithm) return undefined;
   if (policy?.onStoreFailure === 'local' && !hasWindow)
     report(
       'on_store_failure',
       `on_store_failure: local cannot be used with ${algorithm}: another process may get the release; use error, allow or deny`,
     );
-  const fitting = withoutUnfit(block, algorithm, report);
-  const limit = window && readLimit(fitting, { algorithm, window, policy, modes }, problems);
+  const fitting = algorithm ? withoutUnfit(block, algorithm, report) : block;
+  const limit = readLimit(fitting, { algorithm, window, policy, modes }, problems);
   if (!window || !limit || !policy || problems.all.length > before || block.invalid.size > 0) return undefined;
   const { windowMs: _, ...ofWindow } = window;
   const { name = '', per_replica: each, requests_per_unit: all = 0 } = values;
@@ -114,8 +114,8 @@ function readLimit(
     policy,
     modes: { hasId = false, split },
   }: {
-    readonly algorithm: NamedAlgorithm;
-    readonly window: WindowLength;
+    readonly algorithm: NamedAlgorithm | undefined;
+    readonly window: WindowLength | undefined;
     readonly policy: LimitPolicy | undefined;
     readonly modes: NodeModes;
   },
@@ -123,13 +123,19 @@ function readLimit(
 ): Limit | undefined {
   const { values } = block;
   const report: LimitProblem = (key, message) => problems.error(block.place(key), message);
-  const isUnread = [...setsRate, ...findNamedRow(algorithm).keys].some((key) => block.invalid.has(key));
-  if (isUnread || (values.per_replica !== undefined && values.requests_per_unit === undefined)) return undefined; // reported already
-  const rate = readRate(values, report);
+  const isUnread =
+    [...setsRate, ...(algorithm ? findNamedRow(algorithm).keys : [])].some((key) => block.invalid.has(key)) ||
+    (values.per_replica !== undefined && values.requests_per_unit === undefined); // reported already
+  const rate = isUnread ? undefined : readRate(values, report);
   const { soft = 0 } = values;
-  const source = createLimitSource(block, { window, hasId }, problems);
-  const plain = rate && readNumbers(algorithm, { ...rate, soft, windowMs: window.windowMs }, source);
-  if (!rate || !plain) return undefined;
+  const plain =
+    rate && algorithm && window
+      ? readNumbers(
+          algorithm,
+          { ...rate, soft, windowMs: window.windowMs },
+          createLimitSource(block, { window, hasId }, problems),
+        )
+      : undefined;
   let [limit, isWrong] = [plain, false];
   const change = (readers: typeof limitReaders): void => {
     for (const readKey of Object.values(readers)) {
@@ -139,9 +145,9 @@ function readLimit(
     }
   };
   change(limitReaders);
-  if (policy) limit = countedBy(limit, policy);
+  if (limit && policy) limit = countedBy(limit, policy);
   change(outerReaders);
-  if (isWrong) return undefined;
+  if (isWrong || !limit || !rate) return undefined;
   if (values.share && !isShared(limit)) report('share', NO_SHARES);
   const most = Math.max(rate.requestsPerUnit, soft);
   if (most > MAX_UINT32 && !isRateLimit(limit) && !isReservation(limit) && !canBlock(limit))
@@ -176,11 +182,12 @@ function readRate(
   if (requestsPerUnit + soft > MAX_LIMIT)
     return report('soft', `requests_per_unit and soft together must be at most ${MAX_LIMIT} to be exact`);
   if (budget === undefined) return { requestsPerUnit };
-  const other = besideBudget.find((key) => values[key] !== undefined);
-  if (other) return report(other, `${other} cannot be used with budget: remove one of them`);
+  const others = besideBudget.filter((key) => values[key] !== undefined);
+  for (const other of others) report(other, `${other} cannot be used with budget: remove one of them`);
   const money = parseAmount(budget);
   if (typeof money === 'string')
     return report('budget', `budget must be an amount such as 500.00 USD, got '${budget}': ${money}`);
+  if (others.length > 0) return undefined;
   return { requestsPerUnit: money.billionths, currency: money.currency };
 }
 
@@ -351,15 +358,6 @@ function createLimitSource(
     anchored: () => (typeof alignment === 'object' ? readAnchor(alignment, window, problems) : undefined),
   };
 }
-
-/** Reads the choice that was written, or the first if the key is absent. Undefined if it is none of them. */
-const choiceReader =
-  (values: LimitBlock['values'], report: LimitProblem) =>
-  <const C extends string>(key: Key, choices: readonly [C, ...C[]]): C | undefined => {
-    const written = values[key]?.toString();
-    const found = choices.find((one) => one === (written ?? choices[0]));
-    return found ?? report(key, `${key} must be ${choices.join(' or ')}, got '${written}'`);
-  };
 
 function readMaxDelay({ max_delay: written }: LimitBlock['values'], report: LimitProblem): number | undefined {
   if (written === undefined) return 0;

@@ -79,7 +79,7 @@ export function nodeTraits(head: NodeHead): Pick<Node, 'composite' | 'naming' | 
 
 /** The context for the children of a node that is not built yet. */
 export function childContext(block: Block<'node'>, above: Above): Above {
-  const { composite, sharedValue } = nodeTraits(block.values);
+  const { composite, sharedValue, countsAddresses } = nodeTraits(block.values);
   const at = above.levels.length;
   return {
     ...above,
@@ -89,7 +89,7 @@ export function childContext(block: Block<'node'>, above: Above): Above {
     ids: readIds(block, above),
     keys: [...above.keys, block.values.key ?? ''],
     orderedUpTo: above.orderedUpTo ?? ((block.values as NodeHead).anyOrder ? at : undefined),
-    pools: sharedValue === undefined ? above.pools : [...above.pools, { at, value: sharedValue }],
+    pools: sharedValue !== undefined || countsAddresses ? [...above.pools, { at, value: sharedValue }] : above.pools,
     node: undefined,
     reserves: listLimits(block).some(({ values }) => reserving.some((key) => values[key] !== undefined)),
     shares: sharedKey(block.values) !== undefined,

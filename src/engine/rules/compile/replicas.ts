@@ -26,50 +26,47 @@ export const multiplyByReplicas = (
 ): readonly Block<'file'>[] => files.map((file) => mapLimits(file, (limit) => multiplyLimit(limit, count, problems)));
 
 function multiplyLimit(limit: Block<'rate_limit'>, count: CountReplicas, problems: Problems): Block<'rate_limit'> {
-  const { values, place } = limit;
+  const { values, invalid, place } = limit;
   const { per_replica: each, replicas } = values;
   if (each === undefined && !replicas) return limit;
-  const report = (key: keyof typeof values, message: string): Block<'rate_limit'> => {
-    problems.error(place(key), message);
-    return limit;
-  };
-  const excluded = ['requests_per_unit', 'budget', 'burst', 'soft', ...dividing] as const;
-  const other = excluded.find((key) => values[key] !== undefined);
-  if (other) return report(other, `${other} cannot be used with per_replica: remove one of them`);
+  const before = problems.all.length;
+  const report = (key: keyof typeof values, message: string): undefined => problems.error(place(key), message);
+  for (const other of ['requests_per_unit', 'budget', 'burst', 'soft', ...dividing] as const)
+    if (values[other] !== undefined) report(other, `${other} cannot be used with per_replica: remove one of them`);
   if (values.on_change === 'reset')
-    return report(
+    report(
       'on_change',
       'on_change: reset cannot be used with per_replica: replicas that come and go would reset counters',
     );
-  if (each === undefined) return report('replicas', 'replicas goes with per_replica, got none');
-  if (!replicas)
-    return limit.invalid.has('replicas')
-      ? limit
-      : report('per_replica', 'per_replica requires replicas: { dns: host } or { file: path }, got none');
-  const read = readReplicas(replicas, problems);
-  if (!read) return limit;
+  if (each === undefined && !invalid.has('per_replica')) report('replicas', 'replicas goes with per_replica, got none');
+  if (!replicas && !invalid.has('replicas'))
+    report('per_replica', 'per_replica requires replicas: { dns: host } or { file: path }, got none');
+  const read = replicas && readReplicas(replicas, problems);
+  if (each === undefined || !read) return limit;
   const { from, min, max } = read;
   if (each < 1 || each * max > MAX_LIMIT)
-    return report(
+    report(
       'per_replica',
       `per_replica must be 1 to ${Math.floor(MAX_LIMIT / max)} for up to ${max} replicas, got ${each}`,
     );
+  if (problems.all.length > before) return limit;
   const replicasNow = Math.min(Math.max(count(from) ?? min, min), max);
   return { ...limit, values: { ...values, requests_per_unit: each * replicasNow } };
 }
 
 function readReplicas({ values, invalid, place }: Block<'replicas'>, problems: Problems) {
   const { dns, file, min = 1, max = Math.max(DEFAULT_MAX, min) } = values;
-  if (invalid.size > 0) return undefined; // reported already
+  const before = problems.all.length;
   const name = dns ?? file ?? '';
-  if ((dns === undefined) === (file === undefined) || name === '')
-    return problems.error(place(), 'replicas must have either dns, a host name, or file, a path');
-  if (dns !== undefined && !/^[\w.-]{1,253}$/.test(dns))
-    return problems.error(place('dns'), `dns must be a host name such as checkout.shop.svc, got '${shown(dns)}'`);
-  if (min < 1 || min > MAX_REPLICAS)
-    return problems.error(place('min'), `min must be 1 to ${MAX_REPLICAS}, got ${min}`);
-  if (max < min || max > MAX_REPLICAS)
-    return problems.error(place('max'), `max must be ${min} (min) to ${MAX_REPLICAS}, got ${max}`);
+  const isNamed = (dns === undefined) !== (file === undefined) && name !== '';
+  if (!isNamed && !invalid.has('dns') && !invalid.has('file'))
+    problems.error(place(), 'replicas must have either dns, a host name, or file, a path');
+  if (isNamed && dns !== undefined && !/^[\w.-]{1,253}$/.test(dns))
+    problems.error(place('dns'), `dns must be a host name such as checkout.shop.svc, got '${shown(dns)}'`);
+  if (min < 1 || min > MAX_REPLICAS) problems.error(place('min'), `min must be 1 to ${MAX_REPLICAS}, got ${min}`);
+  else if (max < min || max > MAX_REPLICAS)
+    problems.error(place('max'), `max must be ${min} (min) to ${MAX_REPLICAS}, got ${max}`);
+  if (invalid.size > 0 || problems.all.length > before) return undefined;
   const from: ReplicaPlace = { kind: dns === undefined ? 'file' : 'dns', name };
   return { from, min, max };
 }

@@ -14,7 +14,7 @@ const headersOfProxies = ['connection', 'content-length', 'content-type', 'trans
 /** Reads the `response` of a node. Undefined if it has none, or an invalid one: `problems` has the reason then. */
 export function buildResponse({ values }: Block<'node'>, problems: Problems): RuleResponse | undefined {
   const { response } = values;
-  if (!response || response.invalid.size > 0) return undefined;
+  if (!response) return undefined;
   const before = problems.all.length;
   const headers = readHeaders(response, problems);
   const { body } = response.values;
@@ -25,12 +25,12 @@ export function buildResponse({ values }: Block<'node'>, problems: Problems): Ru
       `content_type must be a media type such as application/json, got '${shown(contentType)}'`,
     );
   else if (body !== undefined) checkBody(response, { body, contentType }, problems);
-  else if (!isJsonType(contentType))
+  else if (!isJsonType(contentType) && !response.invalid.has('body'))
     problems.error(
       response.place('content_type'),
       `without a body, content_type must be of JSON, since the response is a problem document; got '${shown(contentType)}'`,
     );
-  if (problems.all.length > before) return undefined;
+  if (response.invalid.size > 0 || problems.all.length > before) return undefined;
   return { ...(body !== undefined && { body }), contentType, headers };
 }
 

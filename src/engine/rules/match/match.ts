@@ -43,6 +43,8 @@ export type Match =
       readonly threshold?: number;
       /** The hits are the amount that the request has used of its reservation. */
       readonly commits?: true;
+      /** An operator's limit or block takes the place of the rule's limits. */
+      readonly overridden?: true;
       /** The values of the entries that name children of a shared limit, from the top; absent if there are none. */
       readonly children?: readonly string[];
       /** The levels of its name in statistics: the rule's own, or the descriptor's entries. */
@@ -100,14 +102,15 @@ export function matchAll(
   const found = rules.domains.get(domain);
   if (!found) return descriptors.map(() => NO_DOMAIN);
   const matches = descriptors.map((descriptor) => atTime(matchIn(found, rules, descriptor, { work }), clock));
-  const isReplacing = matches.some((found) => 'rule' in found && found.rule.replaces.length > 0);
-  if (!isReplacing && !override) return matches;
+  if (!override && !matches.some(isReplacing)) return matches;
   const replaced = new Set(matches.flatMap((found) => ('rule' in found ? found.rule.replaces : [])));
   return matches.map((found, at) => {
     const applied = override?.(found, at) ?? found;
     return applied === found ? withoutReplaced(found, replaced) : applied;
   });
 }
+
+const isReplacing = (found: Match): boolean => 'rule' in found && found.rule.replaces.length > 0;
 
 interface MatchOptions {
   readonly clock: Clock;
@@ -269,17 +272,25 @@ function sharing({ rule, entries, levels }: LimitedMatch, below: number, sent: r
   return rule.ids === undefined ? found : { ...withoutIds(found, rule.ids, sent), children };
 }
 
+/** The entries in the order of a rule that they match, to which the places of its ids refer. */
+export const orderedBy = ({ anyOrder }: Pick<Rule, 'anyOrder'>, sent: readonly Entry[]): readonly Entry[] =>
+  anyOrder ? sorted(sent, anyOrder.from, anyOrder.order) : sent;
+
 /**
  * The entries in the name of a descriptor's counter, and the children of a shared limit: all but ids of the request, and
  * one value for all that share a counter.
  */
 export function countedEntries(
-  { ids, pools, anyOrder }: Pick<Rule, 'ids' | 'pools' | 'anyOrder'>,
+  rule: Pick<Rule, 'ids' | 'pools' | 'anyOrder'>,
   sent: readonly Entry[],
 ): readonly Entry[] {
-  const entries = anyOrder ? sorted(sent, anyOrder.from, anyOrder.order) : sent;
+  const { ids, pools } = rule;
+  const entries = orderedBy(rule, sent);
   const pooled = pools
-    ? entries.map(({ key, value }, at) => ({ key, value: pools.find((one) => one.at === at)?.value ?? value }))
+    ? entries.map((entry, at) => {
+        const pool = pools.find((one) => one.at === at);
+        return pool ? { key: entry.key, value: pool.value ?? countedAddress(entry.value) } : entry;
+      })
     : entries;
   return ids === undefined ? pooled : pooled.filter((_, at) => !ids.some((id) => id.at === at));
 }

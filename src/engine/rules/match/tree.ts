@@ -221,8 +221,8 @@ export interface Rule extends MayBeOverlaid {
   readonly ids?: readonly IdEntry[];
   /** Its entries from this place on may be sent in any order, and are counted in this one. */
   readonly anyOrder?: { readonly from: number; readonly order: KeyOrder };
-  /** The entries whose values share one counter (`share_threshold`), and what is counted instead, if any. */
-  readonly pools?: readonly { readonly at: number; readonly value: string }[];
+  /** The entries whose values share counters, and what is counted instead; without a text the network of an address. */
+  readonly pools?: readonly { readonly at: number; readonly value: string | undefined }[];
   /** Index of the entry, the last one, that marks the hits as used (`not_counted: commit`), if any. */
   readonly commitAt?: number;
   readonly unitCost?: UnitCost;

@@ -37,7 +37,7 @@ function readRequirement(
   const before = problems.all.length;
   const report = (key: keyof typeof values, message: string): void => problems.error(placeOf(key), message);
   if (keys) for (const problem of keyProblems(keys)) report('keys', problem);
-  else if (!invalid.has('keys')) report('keys', 'require needs keys: a list such as [customer], got none');
+  else if (!invalid.has('keys')) report('keys', 'keys must be a list such as [customer], got none');
   const choice = (['refuse', 'allow'] as const).find((one) => one === otherwise);
   if (!choice) report('otherwise', `otherwise must be refuse or allow, got '${otherwise}'`);
   if (limit && values.otherwise !== undefined)
@@ -46,7 +46,7 @@ function readRequirement(
   const twice = per.find((key, at) => key === '' || per.indexOf(key) !== at);
   if (twice !== undefined) report('per', `per needs different keys, got '${shown(twice)}' twice, or an empty one`);
   if (limit && unitOfNamed(limit.values.algorithm) === 'slots')
-    problems.error(limit.place('algorithm'), 'require cannot have a limit with in_flight: nothing releases its slots');
+    problems.error(limit.place('algorithm'), 'in_flight cannot be used here: nothing releases its slots');
   if (!keys || !choice || invalid.size > 0 || problems.all.length > before) return undefined;
   const counted = limit ?? createBlock<'rate_limit'>(choice === 'allow' ? { unlimited: true } : REFUSAL, place);
   return missingNode({ keys, otherwise: limit ? 'limit' : choice, per }, counted, place);

@@ -21,19 +21,21 @@ export function readAnchor(
   problems: Problems,
 ): AnchoredWindows | undefined {
   const { anchor, timezone = 'UTC' } = block.values;
-  if (block.invalid.size > 0) return undefined; // reported already
+  const before = problems.all.length;
   const report = (key: 'anchor' | 'timezone', message: string): undefined => problems.error(block.place(key), message);
-  if (!isTimeZone(timezone))
-    return report('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timezone}'`);
-  const clock = wallClock(timezone);
+  const isZone = isTimeZone(timezone);
+  if (!isZone)
+    report('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timezone}'`);
+  const clock = wallClock(isZone ? timezone : 'UTC');
   const read = readTime(anchor ?? '', clock);
-  if (anchor === undefined || !read || read.atMs < 0)
-    return report(
+  if ((!read || read.atMs < 0) && !block.invalid.has('anchor'))
+    report(
       'anchor',
       `anchor must be a date since 1970 with a time of day such as 2026-11-27T00:00, got '${anchor ?? 'nothing'}'`,
     );
-  if (windowMs > MAX_ANCHORED_WINDOW_MS)
-    return report('anchor', `windows with an anchor are at most 10 years long, got ${windowMs} ms`);
+  else if (windowMs > MAX_ANCHORED_WINDOW_MS)
+    report('anchor', `windows with an anchor are at most 10 years long, got ${windowMs} ms`);
+  if (anchor === undefined || !read || block.invalid.size > 0 || problems.all.length > before) return undefined;
   const phaseMs = (windowMs - (read.atMs % windowMs)) % windowMs;
   const anchored: Anchored = { anchor, timezone, phaseMs };
   const one = calendarLengths[unit];

@@ -2,7 +2,7 @@ import '../../../helpers/realm.ts';
 import { BlockList, isIPv6 } from 'node:net';
 import { findCounter } from '../../../../src/engine/decide/counter-key.ts';
 import { countedAddress } from '../../../../src/engine/rules/match/addresses.ts';
-import { match } from '../../../../src/engine/rules/match/match.ts';
+import { countedEntries, match } from '../../../../src/engine/rules/match/match.ts';
 import { valueMatcher } from '../../../../src/engine/rules/match/matchers.ts';
 import { addressBlockText, toNetwork } from '../../../../src/engine/rules/read/address-block.ts';
 import { trace } from '../../../../src/parts/explain/trace.ts';
@@ -191,4 +191,14 @@ test('an address is matched by the longest of the blocks that contain it', () =>
     }),
     { numRuns: 150 },
   );
+});
+
+test('lists name the counter of an address, whatever its spelling, and that of a network', () => {
+  const nets = rulesFrom(`domain: edge\ndescriptors:\n  - { key: ip, addresses: '2001:db8::/32', ${limit} }`);
+  for (const value of ['2001:db8::1', '2001:DB8:0::1', '2001:db8:1:2::/64']) {
+    const entries = [{ key: 'ip', value }];
+    const one = match(nets, 'edge', { entries, requestLimit: undefined });
+    if (one.kind !== 'limited') throw new Error('the rule has a limit');
+    expect(countedEntries(one.rule, entries)).toEqual(one.entries);
+  }
 });
