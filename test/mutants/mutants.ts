@@ -416,7 +416,7 @@ const decisions: readonly Mutants[] = [
       ['&& !policy.quota && !planning.quotaMode', '&& !planning.quotaMode'],
       ['capDelay(limit, maxHoldMs)', 'limit'],
       ['if (children) debit =', "if (children && door.hits !== 'reported') debit ="],
-      ['if (door.uses && !door.uses(one.limit)) continue;', ''],
+      ['if (!usesLimit(door, found, one)) continue;', ''],
       ['planner.quotaMode && unmet?.onlyAt === undefined', 'planner.quotaMode'],
       ['limitsInFlight(limit) ? 1 : debit.hits', 'debit.hits'],
       ["door.hits === 'returned' ? -asked : asked", 'asked'],
