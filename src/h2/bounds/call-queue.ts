@@ -52,6 +52,8 @@ const COSTLY_UNITS = 1_024;
 export const QUESTION_UNITS = Number.POSITIVE_INFINITY;
 /** Work that a connection may have done whenever it is its turn; what a call takes beyond that, later turns pay. */
 const TURN_UNITS = 16;
+/** A connection owes no more turns than its largest cheap call takes; costly ones run one per turn anyway. */
+const MAX_TURNS_OWED = COSTLY_UNITS / TURN_UNITS;
 /** Weight of the last turn in the moving average of the time per queued call. */
 const NEWEST_TURN_WEIGHT = 0.2;
 /** The cost of ending a call without handling it. */
@@ -228,7 +230,8 @@ class WaitingCalls extends Fifo<PendingCall> {
 
   /** Records the work of a call that was taken. */
   owe(units: number): void {
-    this.turnsOwed += Math.max(0, Math.ceil(units / TURN_UNITS) - 1);
+    const owed = this.turnsOwed + Math.max(0, Math.ceil(units / TURN_UNITS) - 1);
+    this.turnsOwed = Math.min(owed, MAX_TURNS_OWED);
   }
 
   /** Whether this turn belongs to an earlier call. */

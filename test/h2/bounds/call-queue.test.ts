@@ -155,6 +155,19 @@ describe('connections', () => {
     expect(log.join(' ')).toBe('large small small small small large small small small small large small');
   });
 
+  test('owe no more turns than one large call takes, however many costly calls they had', async () => {
+    queue.add(call('cheap'), 1); // from now on, the queue knows the connection
+    await nextTurn();
+    for (let at = 0; at < 20; at++) queue.add(call('costly', 8_192), 8_192);
+    for (let turn = 0; turn < 25; turn++) await nextTurn();
+    queue.spend(SLICE_UNITS);
+    queue.add(call('own'), 1);
+    const other = {};
+    for (let at = 0; at < 200; at++) queue.add(call('other', 1, { connection: other }), 1);
+    await nextTurn();
+    expect(log.slice(21).indexOf('own')).toBe(64);
+  });
+
   test('have their calls served earliest deadline first, then in order of arrival', async () => {
     queue.spend(SLICE_UNITS);
     const deadlines = [5, 3, 9, 3, 7, 1, 5, 9, 1, 2, 8, 3];
