@@ -13,7 +13,7 @@ import { describeAddress, expectedAddress, parseAddress } from '../../settings/r
 import { RedisBackend } from './backend.ts';
 import { Breakers } from './breaker.ts';
 import { connect, isQuiet, type RedisConnection } from './connect.ts';
-import { isLate, isOfScripts, isRefusal } from './probe.ts';
+import { isLate, isRefusal } from './probe.ts';
 import { describeError } from './reason.ts';
 import { redisRecords } from './records.ts';
 import { RedisUsage } from './usage.ts';
@@ -84,8 +84,8 @@ function openRedis(
     probe: {
       keys: createCounterKeys(keys.prefix, keys),
       onProblem(reason) {
-        if (isOfScripts(reason)) return onUnavailable(reason);
-        const isKnown = isRefusal(reason) || isLate(reason) || redis.status !== 'ready'; // then it has its own event
+        if (isRefusal(reason)) return onUnavailable(reason);
+        const isKnown = isLate(reason) || redis.status !== 'ready'; // then it has its own event
         if (!isKnown) onStoreEvent({ kind: 'cannot_count', server, reason });
       },
       onUsable: () => onStoreEvent({ kind: 'accepts_calls', server }),

@@ -36,7 +36,7 @@ const CALL = { spend: 'each', timeoutMs: 1_000 } as const;
 const RETRY_MS = 500;
 /** Keys that a Cluster is probed with: enough to reach most of its nodes. */
 const CLUSTER_KEYS = 16;
-/** Keys that a single server is probed with: a node of a Cluster refuses calls with several. */
+/** Keys that a single server is probed with: one with slots, such as a node of a Cluster, refuses scripts with several. */
 const SINGLE_KEYS = 2;
 
 /** Name of the counter; those of rules begin with their algorithm. The probe's counter expires within a millisecond. */
@@ -60,7 +60,7 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
   /** @returns  why not even fixed windows can be counted */
   const limitCounts = async (reason: string | undefined): Promise<readonly string[]> => {
     try {
-      if (reason !== undefined) await testPlain(keys(limit, randomUUID(), []));
+      if (reason !== undefined) await Promise.all(scratchKeys(keys, reason).map(testPlain));
     } catch (error) {
       return [describeError(error)];
     }
@@ -124,6 +124,10 @@ const listCharges = (keys: CounterKeys, { isCluster }: RedisConnection): readonl
     return { kind: 'charge', key, limit, hits: 1, blocks: false };
   });
 
+/** Keys to test plain commands with: several where other nodes may have some of the slots. */
+const scratchKeys = (keys: CounterKeys, reason: string): readonly CounterKey[] =>
+  Array.from({ length: isOfSlots(reason) ? PROXY_KEYS : 1 }, () => keys(limit, randomUUID(), []));
+
 /** Enough that a proxy with two servers has all of them on one in one of 32,768 cases. */
 const PROXY_KEYS = 16;
 /** How long they are kept if this process ends before it has deleted them. */
@@ -174,7 +178,9 @@ const isOfServer = (reason: string): boolean =>
 export const isLate = (reason: string): boolean => reason.endsWith(' ms late');
 
 /** Whether Redis refused the script, and not every change. */
-export const isOfScripts = (reason: string): boolean => /^(ERR|NOPERM) /.test(reason);
+export const isOfScripts = (reason: string): boolean => /^(ERR|NOPERM) /.test(reason) || isOfSlots(reason);
+
+const isOfSlots = (reason: string): boolean => reason.startsWith('CROSSSLOT: ');
 
 /** Whether Redis itself refused a call: its errors begin with a code such as NOPERM, OOM or ERR. */
-export const isRefusal = (reason: string): boolean => /^[A-Z]{2,} /.test(reason);
+export const isRefusal = (reason: string): boolean => /^[A-Z]{2,}:? /.test(reason);

@@ -33,15 +33,20 @@ const ARGUMENTS = /, with args beginning with: .*$/s;
 /** Prepended by ioredis to the error of the last sentinel. */
 const NO_SENTINEL = /^All sentinels are unreachable\b.*? Last error: /;
 
-/** Replies of a node of a Cluster to a client that uses it as a single server. */
-const OF_CLUSTER = /^(?:MOVED|CROSSSLOT) /;
+/** A reply to a client that uses a server with slots, such as a node of a Cluster, as a single server. */
+const OF_CLUSTER = /^(MOVED|CROSSSLOT) /;
+const ofCluster = {
+  MOVED: 'CLUSTER nodes only have the keys of their slots: REDIS_TYPE must be CLUSTER',
+  CROSSSLOT: 'CROSSSLOT: scripts only have the keys of one slot, unless REDIS_TYPE is CLUSTER',
+} as const;
 
 /** Why a call failed, in terms of Redis, without ioredis or the script. */
 export function describeError(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   if (message === NO_SLOTS) return slotsReason(error);
   for (const [beginning, meaning] of Object.entries(meanings)) if (message.startsWith(beginning)) return meaning;
-  if (OF_CLUSTER.test(message)) return 'CLUSTER nodes only have the keys of their slots: REDIS_TYPE must be CLUSTER';
+  const [, slots] = OF_CLUSTER.exec(message) ?? [];
+  if (slots) return ofCluster[slots as keyof typeof ofCluster];
   return message
     .replace(PLACE_IN_SCRIPT, '')
     .replace(SCRIPT_FAILED, '')
