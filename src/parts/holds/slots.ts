@@ -48,13 +48,15 @@ export function createSlots(decider: ServiceDecider): Slots {
   return {
     async acquire(request, maxDelayMs, caller) {
       let plan = planSlots(request, decider, 'asked');
-      if (isRefused(request, decider))
-        return { held: false, ttlMs: shortestWindowMs(plan.debits), retryAfterMs: NEVER_MS };
+      // a holder that an operator exempts has the time of its rule: clients renew within it
+      const ttlMs = (): number =>
+        shortestWindowMs(plan.debits.length > 0 ? plan.debits : planSlots(request, decider, 'returned').debits);
+      if (isRefused(request, decider)) return { held: false, ttlMs: ttlMs(), retryAfterMs: NEVER_MS };
       // each child has a queue of its own
       const keys = plan.debits.flatMap(({ key, slotShare }) => [key, ...childKeys({ key, share: slotShare })]);
       const take = async (): Promise<SlotAnswer> => {
         const { overallCode, retryAfterMs = 0 } = await takeAll(plan, decider, caller);
-        return { held: overallCode === 'OK', ttlMs: shortestWindowMs(plan.debits), retryAfterMs };
+        return { held: overallCode === 'OK', ttlMs: ttlMs(), retryAfterMs };
       };
       const takeAgain = (): Promise<SlotAnswer> => {
         plan = planSlots(request, decider, 'asked'); // rules and overrides may have changed while it waited
@@ -114,9 +116,8 @@ export async function takeAll(plan: Plan, decider: ServiceDecider, caller: Timed
   return answer;
 }
 
-/** 0: an operator exempts all, so that nothing is held. */
 const shortestWindowMs = (debits: readonly Debit[]): number =>
-  debits.reduce((shortest, { limit: { windowMs } }) => Math.min(shortest || windowMs, windowMs), 0);
+  Math.min(...debits.map(({ limit: { windowMs } }) => windowMs));
 
 /** Whether a request that takes something lacks keys without which the rules refuse it. */
 export function isRefused(

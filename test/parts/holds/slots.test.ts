@@ -284,6 +284,14 @@ test.each([
   expect(await take('4', before)).toBe(true);
 });
 
+test('a holder that is exempt has the time of its rule, within which clients renew', async () => {
+  const decider = deciderOn(memory());
+  const { ttlMs } = await createSlots(decider).acquire(requestOf('1', ['tenant']), 0, caller);
+  const slots = createSlots({ ...decider, overrides: overridden({ kind: 'exempt' }, 'tenant') });
+  expect(ttlMs).toBeGreaterThan(0);
+  expect(await slots.acquire(requestOf('2', ['tenant']), 0, caller)).toEqual({ held: true, ttlMs, retryAfterMs: 0 });
+});
+
 test('a slot that a proxy holds is given back under an override, too', async () => {
   const decider = deciderOn(memory());
   const blocked = { ...decider, overrides: overridden({ kind: 'block' }, 'tenant') };
