@@ -121,5 +121,7 @@ export const serverRows = {
     'how long calls are still answered after SIGTERM while health is NOT_SERVING, so that load balancers can react',
   ),
   DRAIN_TIMEOUT: setting(durationMs, '10s', 'how long calls in flight may run after DRAIN_DELAY'),
-  HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: off('health is not serving while no domain is loaded'),
+  HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: off(
+    'health is not serving while no domain is loaded, also with FORCE_START_WITHOUT_INITIAL_CONFIG',
+  ),
 } as const satisfies Rows;

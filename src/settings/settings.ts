@@ -51,7 +51,7 @@ export async function readSettings(env: Environment, rules?: string) {
     /** Time for which calls are answered while health is NOT_SERVING, and then for calls in flight. */
     drain: { delayMs: values.DRAIN_DELAY, timeoutMs: values.DRAIN_TIMEOUT },
     readiness: {
-      requiresRules: !values.FORCE_START_WITHOUT_INITIAL_CONFIG,
+      requiresRules: values.HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED || !values.FORCE_START_WITHOUT_INITIAL_CONFIG,
       requiresDomain: values.HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED,
       requiresStore: values.REDIS_HEALTH_CHECK_ACTIVE_CONNECTION,
     },
@@ -274,7 +274,8 @@ function readSink(values: CheckedValues) {
   const { sink } = values;
   return {
     ...sink,
-    extraTags: values.EXTRA_TAGS,
+    /** As in envoyproxy/ratelimit, a tag without a name or a value is left out. */
+    extraTags: new Map([...values.EXTRA_TAGS].filter(([tag, value]) => tag !== '' && value !== '')),
     statsd: {
       host: values.STATSD_HOST,
       port: values.STATSD_PORT,

@@ -631,3 +631,15 @@ test('a lost site keeps its index among the sites, and nothing is exchanged with
     "SITE_LOST must name sites of SITE_PEERS, got 'south'",
   );
 });
+
+test('HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED requires rules, also with FORCE_START_WITHOUT_INITIAL_CONFIG', async () => {
+  const forced = { FORCE_START_WITHOUT_INITIAL_CONFIG: 'true' };
+  expect((await readSettings(forced)).readiness.requiresRules).toBe(false);
+  const both = { ...forced, HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: 'true' };
+  expect((await readSettings(both)).readiness.requiresRules).toBe(true);
+});
+
+test('EXTRA_TAGS without a name or a value are left out', async () => {
+  const { sink } = await readSettings({ EXTRA_TAGS: 'zone:a,empty:,:b' });
+  expect([...sink.extraTags]).toEqual([['zone', 'a']]);
+});
