@@ -44,7 +44,7 @@ export type Verdict =
       readonly label: LimitLabel;
       readonly policy: LimitPolicy;
       readonly decision: LedgerEntry;
-      /** What the limit counts: hits, or of a budget billionths of its currency. */
+      /** What the limit counts: hits, or billionths of its currency for a budget. */
       readonly hits: number;
       /** The code for the caller: the decision's, but OK if the limit is in shadow mode. */
       readonly code: Code;

@@ -157,8 +157,8 @@ export class Overrides {
   }
 
   /**
-   * Applies the override to a match. An override of a descriptor that matches no rule has no effect, nor has one on what
-   * an id holds: it is given back to its counter, and used of its reservation.
+   * Applies the override to a match. It has no effect on a descriptor that matches no rule, nor on a release or a commit,
+   * which goes to the counter that holds the hits.
    */
   apply(found: Match, domain: string, entries: readonly Entry[], hits = 1): Match {
     if (found.kind !== 'limited' && found.kind !== 'unlimited') return found;

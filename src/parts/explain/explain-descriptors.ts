@@ -103,7 +103,7 @@ export async function explainDescriptors(
   });
 }
 
-/** Whether an override has taken the place of the rule: it has no effect on what an id holds. */
+/** Whether an override replaces the rule. It has no effect on releases and commits. */
 const isInPlace = (applied: Match | undefined): boolean =>
   applied?.kind === 'limited' ? applied.overridden === true : applied?.kind === 'unlimited' && applied.exempt === true;
 

@@ -40,7 +40,7 @@ export interface ReplayedDescriptor {
   /** Admitted hits per window; absent without a limit. */
   readonly limit?: number;
   readonly windowMs?: number;
-  /** What the limit counts of the request: hits, or of a budget billionths of its currency. */
+  /** What the limit counts of the request: hits, or billionths of its currency for a budget. */
   readonly hits?: number;
   readonly currency?: string;
   /** Whether the limit refused in shadow mode. */

@@ -7,7 +7,7 @@ import { compareOutcomes, OutcomeSeries, type RequestOutcome, TimeAxis } from '.
 /** Maximum number of keys, over all rules, whose requests are counted individually, at about 150 octets each. */
 const MAX_KEYS = 300_000;
 
-/** A limit as in a rule: a number of requests per window, or of a budget billionths of its currency. */
+/** A limit as in a rule: requests per window, or billionths of its currency for a budget. */
 interface ShownLimit {
   readonly limit: number;
   readonly windowMs: number;
