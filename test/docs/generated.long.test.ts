@@ -3,7 +3,6 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { plots } from '../../docs/plots.ts';
-import { scalingPage } from '../../docs/scaling-page.ts';
 import { pathOf, scenarioPlot } from '../../docs/scenario-plots.ts';
 import { sharePlots } from '../../docs/share-plots.ts';
 import { accuracyPage, compareAlgorithms } from '../../proof/accuracy/page.ts';
@@ -15,7 +14,6 @@ const drawings = new Map([...plots, ...sharePlots]);
 
 /** Files that programs write, besides those of test/e2e/readme.test.ts. */
 test.each<[string, () => string | Promise<string>]>([
-  ['docs/scaling.md', scalingPage],
   ['docs/results/accuracy.md', () => accuracyPage(compareAlgorithms())],
   ['docs/famous-limiters.md', famousPage],
   ...Array.from(drawings, ([path, svg]) => [path, () => svg] as [string, () => string]),

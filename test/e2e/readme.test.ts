@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { generatedPages } from '../../docs/generated-pages.ts';
+import { scalingPage } from '../../docs/scaling-page.ts';
 import { loadText } from '../helpers/rules.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
@@ -48,4 +49,8 @@ describe('README', () => {
 
 test.each([...generatedPages])('%s is the output of npm run docs', (path, text) => {
   expect(readFileSync(join(PROJECT, path), 'utf8')).toBe(text);
+});
+
+test('docs/scaling.md follows from the newest results', async () => {
+  expect(readFileSync(join(PROJECT, 'docs/scaling.md'), 'utf8')).toBe(await scalingPage());
 });
