@@ -3,10 +3,7 @@ import type { Interner } from './interner.ts';
 /** @see https://protobuf.dev/programming-guides/encoding/#structure */
 export const WireType = { VARINT: 0, FIXED64: 1, LENGTH: 2, GROUP: 3, END_GROUP: 4, FIXED32: 5 } as const;
 
-/**
- * Maximum fields of one message, including nested and unknown ones, which take milliseconds to read. The largest valid
- * request has half as many.
- */
+/** Maximum fields of a message, also nested and unknown: milliseconds of work. Valid requests have half at most. */
 const MAX_FIELDS = 131_072;
 
 /** Maximum nesting of groups in unknown fields. */
@@ -126,10 +123,7 @@ export class ProtoReader {
     );
   }
 
-  /**
-   * Upper bound, as a UTF-16 code unit takes at most three octets in UTF-8 and characters of four octets have two
-   * units.
-   */
+  /** Upper bound: a UTF-16 code unit takes at most three octets in UTF-8, characters of four are two units. */
   #isLonger(from: number, end: number, maxLength: number): boolean {
     if (end - from > maxLength * MAX_OCTETS_PER_CHARACTER) return true;
     return decodeUtf8(this.#bytes, from, end).length > maxLength;

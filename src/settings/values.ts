@@ -207,10 +207,7 @@ type SinkSettings =
   | { readonly kind: 'dogstatsd'; readonly mogrifiers: readonly Mogrifier[] }
   | { readonly kind: 'prometheus' };
 
-/**
- * Chooses at most one sink, by default StatsD, as in envoyproxy/ratelimit. Conflicting settings are added to
- * `problems`.
- */
+/** Chooses at most one sink, by default StatsD, as in envoyproxy/ratelimit. Conflicts are added to `problems`. */
 function chooseSink(
   values: Values,
   { env, compile }: { readonly env: Environment; readonly compile: CompilePattern },

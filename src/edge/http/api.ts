@@ -60,11 +60,7 @@ export function apiRoutes(
   ]);
 }
 
-/**
- * Answers a request whose body is JSON.
- *
- * @param run  throws InvalidJson; returns units of work
- */
+/** Answers a request whose body is JSON. @param run  throws InvalidJson; returns units of work */
 export function answerJson<T>(
   request: HttpRequest,
   overload: JsonOverload,
@@ -151,10 +147,7 @@ export function identifyCaller(request: HttpRequest): Caller {
   };
 }
 
-/**
- * Errors are 400 with this body, as in envoyproxy/ratelimit; headers have the reason and the gRPC status, the latter as
- * in Envoy's JSON transcoder.
- */
+/** Errors are 400 with this body, as in envoyproxy/ratelimit; headers have the reason and, as in Envoy, the status. */
 export const badRequest = (reason: string, code: status = status.INVALID_ARGUMENT): Page =>
   refused(400, 'Bad Request\n', reason, code);
 

@@ -6,10 +6,7 @@ import { takeOver } from '../../h2/listen/taken-socket.ts';
 import { type InputTurns, REQUEST_UNITS } from './input-turns.ts';
 import type { HttpRequest } from './request.ts';
 
-/**
- * Memory of a connection without requests, for its socket, parser, partial head and one read, but not for kernel
- * buffers.
- */
+/** Memory of a connection without requests: its socket, parser, partial head and one read, without kernel buffers. */
 export const CONNECTION_BYTES = 20 * 1024;
 
 export interface ConnectionBounds {
@@ -82,10 +79,7 @@ export class HttpConnection {
     this.#watchOutput();
   }
 
-  /**
-   * Sends the start of an endless body. Parts for a client that does not read them are dropped, so that they take no
-   * memory.
-   */
+  /** Sends the start of an endless body. Parts for a client that does not read are dropped: they take no memory. */
   follow(response: ServerResponse, start: Buffer) {
     const write = (part: Buffer): boolean => {
       if (response.destroyed || response.writableLength > 0) return false;

@@ -1,7 +1,4 @@
-/**
- * Input read in one turn of the event loop over all connections of a server. A unit is an octet, or other work of about
- * 0.1 µs.
- */
+/** Input read in one turn over all connections of a server. A unit is an octet, or other work of about 0.1 µs. */
 const UNITS_PER_TURN = 32_768;
 /** Units for a request besides its octets, for Node's objects, its route and its response. */
 export const REQUEST_UNITS = 512;

@@ -5,10 +5,7 @@ import { CHUNK_UNITS, type InputTurns } from './input-turns.ts';
 /** Maximum body that is discarded; a longer one ends the connection. */
 const MAX_DRAINED_BYTES = 4 * 1024 * 1024;
 
-/**
- * Memory per octet of a body while it is read and decoded, for a buffer that doubles as it grows and strings with up to
- * two bytes per character.
- */
+/** Memory per octet of a body read and decoded: a buffer that doubles, and strings of up to two bytes a character. */
 const BODY_FACTOR = 4;
 
 /** Memory of a request until its response is closed, for Node's objects and a part of the socket's buffers. */

@@ -120,10 +120,7 @@ const isApi = (path: string): boolean => path === '/api' || path.startsWith(API)
 
 const isConsole = (path: string): boolean => /^\/console(\/|$)/.test(path);
 
-/**
- * Finds the route of a path. Unknown paths get the list of pages, except those for programs, which status 200 would
- * mislead.
- */
+/** Finds the route of a path. Unknown ones get the list of pages, except those for programs: 200 would mislead. */
 const findRoute = (routes: ReadonlyMap<string, Route>, path: string): Route | undefined =>
   routes.get(path) ?? (isConsole(path) ? undefined : routes.get(isApi(path) ? API : '/'));
 

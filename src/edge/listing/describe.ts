@@ -12,10 +12,7 @@ import type { DomainJson, LimitJson, ListedRule, RuleJson } from './shapes.ts';
  */
 export const describeRule = (rule: Rule): string => describeLines(rule).join('\n');
 
-/**
- * Like `describeRule`, with all that affects answers and statistics, and the rule's place: names, `replaces`,
- * `unlimited`, metadata, file and line.
- */
+/** Like `describeRule`, with all that affects answers and statistics, such as names and metadata, and the place. */
 export function describeRuleFully(rule: Rule): string {
   const {
     limits,

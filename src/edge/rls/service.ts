@@ -46,10 +46,7 @@ export interface Caller {
     /** The other end; undefined on unix sockets. */
     readonly address: PeerAddress | undefined;
   };
-  /**
-   * Calls the listener once if the caller cancels before it is answered, or immediately if it already has. Absent if
-   * the transport does not report it.
-   */
+  /** Calls the listener once if the caller cancels, or at once if it has. Absent if the transport does not tell. */
   onGone?(listener: () => void): void;
 }
 

@@ -1,10 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { createInterner } from '../../protobuf/interner.ts';
 
-/**
- * The body is not JSON, or not the JSON of a RateLimitRequest. The message names the place, the expected value and the
- * actual one.
- */
+/** The body is no JSON of a RateLimitRequest. The message names the place, the expected value and the actual one. */
 export class InvalidJson extends Error {
   override readonly name = 'InvalidJson';
 }
@@ -58,10 +55,7 @@ export class JsonReader {
     this.#bytes = bytes;
   }
 
-  /**
-   * Reads an object: `field` is called with each name, and must read the value. A name that is too long is cut, and
-   * then matches no field.
-   */
+  /** Reads an object: `field` is called with each name, cut if it is too long to match, and must read the value. */
   object(field: (name: string) => void): void {
     if (this.#next() !== OPEN_BRACE) this.mismatch('an object');
     this.#at++;
@@ -172,10 +166,7 @@ export class JsonReader {
     return true;
   }
 
-  /**
-   * Reads the string at the current position; if it has more than `maximum` characters, reads nothing and returns
-   * undefined.
-   */
+  /** Reads the string at this position; with more than `maximum` characters, undefined, and nothing is read. */
   #string(maximum: number): string | undefined {
     const bytes = this.#bytes;
     let parts: string[] | undefined; // parts that end with an escape

@@ -70,10 +70,7 @@ export const findName = <N extends string>(names: Readonly<Record<N, number>>, n
 /** The largest value of a uint32 field. */
 export const MAX_UINT32 = 0xffff_ffff;
 
-/**
- * Limits of a request. One that exceeds them is refused, except that longer values are cut over gRPC. Readers stop at the
- * first limit exceeded.
- */
+/** Limits of a request, which is refused beyond them; values are cut over gRPC. Readers stop at the first exceeded. */
 export const maximumRequest = { descriptors: MAX_DESCRIPTORS, entries: 64, textLength: 16_384 } as const;
 
 /** Metadata key with the name of the caller, a proxy. */

@@ -153,10 +153,7 @@ function refill(limit: BucketNumbers, state: State | undefined, nowMs: number): 
   return [Math.max((state[0] ?? 0) - refilled, 0), Math.max(tickedAtMs, refilledAtMs)];
 }
 
-/**
- * The time until the amount has been refilled. Another limit of the counter may have refilled it between two
- * boundaries.
- */
+/** Time until the amount is refilled. Another limit of the counter may have refilled it between two boundaries. */
 function waitMs(limit: BucketNumbers, spentMs: number, refilledAtMs: number, nowMs: number): number {
   if (spentMs <= 0) return 0;
   const backAtMs = refilledAtMs + limit.phaseMs + Math.ceil(spentMs / limit.requestsPerUnit);

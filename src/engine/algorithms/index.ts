@@ -6,10 +6,7 @@ import { slidingWindowCounter } from './sliding-window-counter.ts';
 import { slidingWindowLog } from './sliding-window-log.ts';
 import { tokenBucket } from './token-bucket.ts';
 
-/**
- * The algorithms, by their names in rules. A new one takes a row here, a file beside this one, and a line in each
- * table that the compiler names.
- */
+/** The algorithms by name in rules. A new one takes a row, a file, and a line in each table that the compiler names. */
 export const algorithms = {
   fixed_window: fixedWindow,
   sliding_window_log: slidingWindowLog,

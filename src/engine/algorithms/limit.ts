@@ -1,9 +1,6 @@
 import type { Compiled } from '../lua/compiled-step.ts';
 
-/**
- * The units of the Rate Limit Service, in milliseconds. Months and years are 30 and 365 days, as envoyproxy/ratelimit
- * counts them.
- */
+/** The units of the Rate Limit Service, in ms. Months and years are 30 and 365 days, as in envoyproxy/ratelimit. */
 export const unitMs = {
   SECOND: 1_000,
   MINUTE: 60_000,
@@ -80,10 +77,7 @@ export interface LimitPolicy {
   readonly onStoreFailure?: StoreFailurePolicy;
   /** Treatment of hits that an overloaded process cannot count in the store. Default: it counts them itself. */
   readonly onOverload?: 'error';
-  /**
-   * Number of processes that share the limit while each counts separately, at least 1. Default: as many as use the
-   * store.
-   */
+  /** Number of processes that share the limit but count separately, at least 1. Default: as many as use the store. */
   readonly localShare?: number;
   /** Whether hits may be answered from a block that a process debited before. Default: each is counted in the store. */
   readonly consistency?: 'leased';
@@ -249,10 +243,7 @@ export interface StateFormat<L extends AnyLimit> {
   readonly version?: number;
   /** Number of integers in each state; absent if it varies. */
   readonly length?: number;
-  /**
-   * Maximum number of integers in a state of the limit, to which the cost of a step is proportional. Absent if the cost
-   * is constant.
-   */
+  /** Maximum number of integers in a state, to which the cost of a step is proportional. Absent: it is constant. */
   longest?(limit: L): number;
   /** A state has an entry for each hit or holder: its length, and so the debt of a counter, is bounded. */
   readonly keepsEntries?: true;
@@ -291,10 +282,7 @@ export interface Row<L extends AnyLimit = AnyLimit> {
   capacity(limit: L): number;
   /** Maximum time that a counter of the limit keeps a hit. */
   longestMemoryMs(limit: L): number;
-  /**
-   * Maximum time from when a single hit could pass until this many more could. Undefined if that is when the counter is
-   * equivalent to a new one.
-   */
+  /** Maximum time from when one hit could pass until this many more could. Undefined: until it is like a new one. */
   waitForMoreMs?(limit: L, hits: number): number | undefined;
   /** The same if no hits are charged beyond the limit. Default: no difference. */
   refillMs?(limit: L): number;

@@ -116,10 +116,7 @@ function resetAtMs(limit: SlidingWindowCounterLimit, [startMs = 0, count = 0, pr
   return startMs + elapsedUntil(limit, previous, 0);
 }
 
-/**
- * The first time in a window at which at most `room` of the previous window's hits are covered; at most the window's
- * length.
- */
+/** The first time in a window at which at most `room` of the previous one's hits are covered; at most its length. */
 function elapsedUntil({ windowMs, rounding }: SlidingWindowCounterLimit, previous: number, room: number): number {
   if (previous === 0 || room < 0) return room < 0 ? windowMs : 0;
   const mayCover = rounding === 'up' ? room * windowMs : (room + 1) * windowMs - 1; // upper bound, in hit-ms

@@ -2,10 +2,7 @@ import { bucket, checkBucket, refills } from './bucket.ts';
 import type { Algorithm, AnyLimit } from './limit.ts';
 import { listAnchor, type MayBeAnchored, readPhase, writeAnchor } from './window.ts';
 
-/**
- * Maximum time that tokens are leased, since a bucket has no window that ends. Tokens refilled meanwhile may pass in
- * addition.
- */
+/** Maximum time that tokens are leased, since no window ends. Tokens refilled meanwhile may pass in addition. */
 export const LONGEST_LEASE_MS = 1_000;
 
 export interface TokenBucketLimit extends AnyLimit, MayBeAnchored {

@@ -43,10 +43,7 @@ export const standsAlone = (operation: Operation): boolean =>
   (operation.kind === 'spend' || operation.kind === 'give_back') &&
   (algorithmFor(operation.limit).standsAlone?.(operation.limit, signedHits(operation), operation) ?? false);
 
-/**
- * Whether its own refusal is noted in the counter, although no hits are charged: a child waits for slots, or a block
- * begins.
- */
+/** Whether its refusal is noted in the counter, although nothing is charged: a child waits, or a block begins. */
 export const marksRefusal = ({ kind, slotShare, limit }: Operation): boolean =>
   kind === 'spend' && (slotShare !== undefined || canBlock(limit));
 

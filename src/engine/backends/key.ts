@@ -46,10 +46,7 @@ export const ownCounters =
   (keys: CounterKeys): Counters =>
   (limit, domain, entries) => ({ key: keys(limit, domain, entries) });
 
-/**
- * Maximum length of a key's part for domain and entries; longer ones are replaced by their digest, to bound a store's
- * memory.
- */
+/** Maximum length of a key's part for domain and entries; longer ones become their digest, to bound memory. */
 const MAX_NAME_LENGTH = 512;
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('base64url');
@@ -135,10 +132,7 @@ export const keyBytes = (length: number, wide: boolean): number =>
   MAP_ENTRY_BYTES + 16 + 8 * Math.ceil((wide ? 2 * length : length) / 8);
 const MAP_ENTRY_BYTES = 72;
 
-/**
- * A flat copy of the text. A concatenated text is a tree of its parts, and a substring retains the longer text; V8
- * creates a joined text from scratch.
- */
+/** A flat copy of a text: a concatenated one is a tree of its parts, and a substring retains the longer text. */
 export const inOnePiece = <T extends string>(text: T): T =>
   text.length < LEAST_PARTED_LENGTH ? text : ([text.slice(0, 1), text.slice(1)].join('') as T); // equal to it
 

@@ -1,9 +1,6 @@
 import type { Charge, HeldAt, Spend, State, Step } from '../algorithms/limit.ts';
 
-/**
- * What a request charges: the same for every store, and for each counter of a batch in Redis, which runs this file
- * compiled to Lua.
- */
+/** What a request charges, for every store and for each counter of a batch in Redis, which runs this file as Lua. */
 
 /** The kinds of operations: see `Operation`. */
 export const kinds = ['spend', 'give_back', 'peek', 'charge', 'refund', 'forget'] as const;

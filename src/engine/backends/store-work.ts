@@ -19,10 +19,7 @@ type WorkOperation = Pick<Operation, 'key' | 'limit' | 'holder'>;
 export const stepWork = (operation: WorkOperation): number =>
   longestState(operation.limit, operation) / NUMBERS_STEPPED;
 
-/**
- * Maximum work that operations can cause together, in spends on counters with short states; each long state is read and
- * written once.
- */
+/** Maximum work of a request's operations, in spends on short states; each long state is read and written once. */
 export class StoreWork {
   #sum = 0;
   #read: Set<CounterKey> | undefined;

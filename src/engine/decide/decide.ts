@@ -84,10 +84,7 @@ export interface Answer {
   readonly verdicts: readonly Verdict[];
   /** Whether the answer is OK only because the service as a whole is in shadow mode. */
   readonly shadowed: boolean;
-  /**
-   * How long to hold the answer, so that the request takes its turn; 0 if it is refused. Requests in shadow mode are
-   * never held.
-   */
+  /** How long to hold the answer until its turn; 0 if it is refused. Requests in shadow mode are never held. */
   readonly delayMs: number;
   /**
    * How long until the refused request could pass if it were sent again, without other traffic or changes of rules;

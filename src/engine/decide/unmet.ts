@@ -28,11 +28,7 @@ interface MissingKeys {
   readonly entries: readonly Entry[];
 }
 
-/**
- * Finds the requirements that a request does not meet. Undefined if it meets all, only gives hits back, or is invalid.
- *
- * @throws TooCostly
- */
+/** Requirements that a request does not meet; undefined: none, it gives back, or is invalid. @throws TooCostly */
 export function findUnmet(
   { domain: name, descriptors }: { readonly domain: string; readonly descriptors: readonly Counting[] },
   rules: RuleTree,

@@ -14,10 +14,7 @@ import type { Compiled } from '../lua/compiled-step.ts';
 import type { Claim } from './claim.ts';
 import type { Reports, SiteStanding } from './reports.ts';
 
-/**
- * Counts the hits of a limit, which may have holders, or be one site's: see `Claim`. An algorithm counts without regard
- * to claims.
- */
+/** Counts the hits of a limit, which may have holders or be one site's (`Claim`); algorithms disregard claims. */
 export interface Counting<L extends AnyLimit = AnyLimit> extends Row<L> {
   /** What hits are: slots of requests in flight, or allocated until they are given back. Default: they pass. */
   readonly counts?: 'slots' | 'allocated';

@@ -29,10 +29,7 @@ const claimHolder = (claim: Claim | undefined): number => claim?.holder ?? ANONY
 /** Maximum number of slots of a limit whose requests have ids; each step reads and writes all holds. */
 export const MAX_HELD_SLOTS = 1_000;
 
-/**
- * Slots without an id expire in batches, one for each of this many parts of the ttl, which bounds the entries for any
- * number of slots.
- */
+/** Slots without an id expire in batches, one for each of this many parts of the ttl, which bounds the entries. */
 const PARTS = 64;
 
 /** Numbers in a hold: holder, slots, time of expiry. Other kinds of limits add some: the functions below take a size. */

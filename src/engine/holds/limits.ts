@@ -49,10 +49,7 @@ export function findRow(name: AlgorithmName): Counting {
 // the row of the limit's own kind
 export const algorithmFor = (limit: Limit): Counting<Limit> => findRow(limit.algorithm) as Counting<Limit>;
 
-/**
- * Whether the limit is on a rate: its hits have no holders, and are not one site's. Parts of it can be counted in
- * several places.
- */
+/** Whether the limit is on a rate: hits without holders, not of one site. It can be counted in several places. */
 export const isRateLimit = (limit: Limit): limit is RateLimit => algorithmFor(limit).notARate === undefined;
 
 /** Whether hits of the limit are reserved before their number is known. */
@@ -108,10 +105,7 @@ export const capacityAt = (limit: Limit, { capacity = fullCapacity(limit) }: Rep
 /** Maximum time that a counter of the limit keeps a hit. */
 export const longestMemoryMs = (limit: Limit): number => algorithmFor(limit).longestMemoryMs(limit);
 
-/**
- * Maximum number of integers in a state of the limit, to which the cost of a step is proportional; 0 if the cost is
- * constant.
- */
+/** Maximum number of integers in a limit's state, to which the cost of a step is proportional; 0: it is constant. */
 export const longestState = (limit: Limit, claim?: Claim): number =>
   algorithmFor(limit).state.longest?.(limit, claim) ?? 0;
 

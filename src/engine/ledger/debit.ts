@@ -99,10 +99,7 @@ export interface LedgerEntry extends CounterDecision {
 
 export type Entries = readonly (LedgerEntry | Unavailable)[];
 
-/**
- * The source of a debit's answer: the counter, a block that was debited before, a remembered refusal, or the limit's
- * policy.
- */
+/** Where an answer comes from: the counter, a block debited before, a remembered refusal, or the limit's policy. */
 type Source = 'backend' | 'lease' | 'refusal' | 'allow' | 'deny' | 'local';
 
 export function answerSource({ fromCache, fromLease, degraded }: LedgerEntry): Source {

@@ -51,10 +51,7 @@ interface Shard {
   pending: readonly Debt[];
   number: number;
   running: Promise<void> | undefined;
-  /**
-   * Whether the backend must answer a peek before anything is sent, since it might hold a settlement back and count it
-   * later.
-   */
+  /** Whether the backend must answer a peek first: it might hold a settlement back, and count it later. */
   mustPeek: boolean;
 }
 
@@ -198,10 +195,7 @@ export class Debts implements KeptForCounters {
     shard.pending = [];
   }
 
-  /**
-   * Drops debts that no longer matter, to make room for others however long the backend is away. Each call continues
-   * where the last one stopped.
-   */
+  /** Drops debts that no longer matter, to make room however long the backend is away; continues where it stopped. */
   #expire(): void {
     const nowMs = this.#options.clock();
     let [left, shards] = [MAX_EXAMINED, this.#shards.size];

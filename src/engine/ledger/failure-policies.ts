@@ -64,10 +64,7 @@ export class FailurePolicies {
   }
 }
 
-/**
- * The policy that answers a debit without a reply; undefined if there is a reply or no policy. An overloaded process
- * counts what can be counted in parts.
- */
+/** The policy that answers a debit without a reply, if any. An overloaded process counts what it can in parts. */
 function policyFor({ limit, policy }: Debit, reply: Reply | undefined): StoreFailurePolicy | undefined {
   if (!isUnavailable(reply)) return undefined;
   const counts = reply.isOverload && policy.onOverload !== 'error' && isRateLimit(limit);

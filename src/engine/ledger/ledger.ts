@@ -343,10 +343,7 @@ export class Ledger {
   readonly #runOne = (operation: Operation, how: RunOptions): Eventual<Reply> =>
     after(this.#ask([operation], how), ([reply = noReply]) => reply);
 
-  /**
-   * Runs operations on the backends of their counters. Holders of cached refusals are notified of changes that may have
-   * made room.
-   */
+  /** Runs operations on their counters' backends. Holders of cached refusals are told of changes that make room. */
   #ask(operations: readonly Operation[], how: RunOptions): Eventual<Replies> {
     if (this.#debts && how.timeoutMs <= 0) return operations.map(() => noTime);
     const isNoted = (this.#backends.publishes || this.#remembered !== undefined) && operations.some(mayMakeRoom);

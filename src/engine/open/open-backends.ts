@@ -33,10 +33,7 @@ export interface OpenBackends {
   readonly runScript?: RunScript;
 }
 
-/**
- * State of a node's circuit: `closed` passes calls, `open` fails them immediately, `half_open` lets one call test the
- * node.
- */
+/** A node's circuit: `closed` passes calls, `open` fails them at once, `half_open` lets one call test the node. */
 export type CircuitState = 'closed' | 'open' | 'half_open';
 
 /** Runs a script on one key. @throws StoreUnavailable */

@@ -90,10 +90,7 @@ export interface OwnStore {
 
 /** The names of counters. */
 export interface KeyOptions {
-  /**
-   * `own` (default): keys that cannot collide; `reference`: the keys and values of envoyproxy/ratelimit, in Redis or
-   * memcached.
-   */
+  /** `own` (default): keys that cannot collide; `reference`: as in envoyproxy/ratelimit, in Redis or memcached. */
   readonly kind?: 'own' | 'reference';
   /** Precedes every key; default: empty. */
   readonly prefix?: string;
@@ -115,22 +112,13 @@ export interface CounterOptions {
     /** Default: a quarter of the heap limit of V8. */
     readonly maxBytes?: number;
   };
-  /**
-   * Memory for remembered refusals, with which requests that are known to be over their limit are refused without the
-   * store. Default: 0, to remember none.
-   */
+  /** Memory for remembered refusals, which are repeated without the store. Default: 0, to remember none. */
   readonly refusalCacheBytes?: number;
-  /**
-   * Whether requests that are known to be over their limit stay refused while the store does not answer, whatever
-   * `on_store_failure` says. Default: true.
-   */
+  /** Whether known refusals stand while the store does not answer, despite `on_store_failure`. Default: true. */
   readonly keepRefusals?: boolean;
   /** Maximum number of counters whose hits are leased in blocks, in Redis only; default: 100,000. */
   readonly maxLeases?: number;
-  /**
-   * Maximum time that a decision waits for the store. Default: three quarters of the caller's timeout, at most 1,000;
-   * 250 without a timeout.
-   */
+  /** Maximum wait for the store. Default: three quarters of the caller's timeout, at most 1,000; 250 without one. */
   readonly storeTimeoutMs?: number | undefined;
   /** Delays between attempts before the first connection to Redis, doubled each time; default: 1,000 and 30,000. */
   readonly startup?: { readonly initialMs: number; readonly maxMs: number };
@@ -139,10 +127,7 @@ export interface CounterOptions {
    * require a store that counts a request in one step, which a Cluster without `hashTag` and memcached do not.
    */
   readonly spend?: Spend;
-  /**
-   * `leased`: in Redis, limits that can be leased in blocks are, unless their rules specify `consistency`; default:
-   * `strict`.
-   */
+  /** `leased`: Redis leases limits in blocks where it can, unless rules set `consistency`; default: `strict`. */
   readonly consistency?: 'strict' | 'leased';
   /**
    * Counts the admitted hits of each counter by the hour, in memory or Redis; default: false. @internal

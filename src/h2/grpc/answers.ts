@@ -60,10 +60,7 @@ export const plainAnswers: Readonly<Record<NotGrpc | 431, ReturnType<typeof plai
 
 const MAX_ECHOED_CHARACTERS = 100;
 
-/**
- * A caller's text, shortened for the details of a failure, since 13 octets of HPACK can repeat kilobytes in every
- * request.
- */
+/** A caller's text, shortened for the details of a failure: 13 octets of HPACK can repeat kilobytes per request. */
 export const echoed = (text: string): string =>
   text.length > MAX_ECHOED_CHARACTERS ? `${text.slice(0, MAX_ECHOED_CHARACTERS)}...` : text;
 

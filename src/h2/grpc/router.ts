@@ -26,10 +26,7 @@ const MAX_WAITING_FOR_LOAD = 256;
 
 const BEING_LOADED = failureHead({ code: status.UNAVAILABLE, details: 'the service is being loaded' });
 
-/**
- * Routes requests to methods by path. `addUnary` adds methods on the hot path; all others are side methods, whose
- * limits are lower to protect those.
- */
+/** Routes requests to methods by path: those of `addUnary` are on the hot path; others have lower limits. */
 export class Router {
   readonly #methods = new Map<string, Open>();
   readonly #detailHeader: string | undefined;
@@ -154,10 +151,7 @@ const TOO_MUCH_BEFORE_LOAD = failureHead({
 /** Memory of a buffered part besides its octets. */
 const PART_BYTES = 256;
 
-/**
- * A call whose service is being loaded. Buffers up to `MAX_BUFFERED_BYTES` octets of its request, then passes them to
- * the service.
- */
+/** A call whose service is being loaded: buffers up to `MAX_BUFFERED_BYTES` of its request, then passes them on. */
 class LoadingCall implements Receiver {
   readonly #stream: Stream;
   #kept: Buffer[] = [];

@@ -52,10 +52,7 @@ export const MAX_DUE_DELAY_MS = 1_000;
 /** Memory of a copied message, besides its octets. */
 const COPY_BYTES = 256;
 
-/**
- * One call of a unary method. Reassembles its message, queues for its turn, writes its answer and enforces its
- * deadline.
- */
+/** One call of a unary method: reassembles its message, queues for its turn, answers, and enforces its deadline. */
 export class UnaryCall<Q> implements Receiver, PendingCall {
   readonly #method: UnaryMethod<Q>;
   readonly #stream: Stream;

@@ -92,11 +92,7 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     this.#socket.destroy();
   }
 
-  /**
-   * Drains the connection if it is idle, with a short limit on the wait for its client.
-   *
-   * @returns false if it is not idle
-   */
+  /** Drains the connection if it is idle, with a short wait for its client. @returns false if it is not idle */
   retire(): boolean {
     if (this.#isOver || !this.#isIdle) return false;
     this.drain();
@@ -121,10 +117,7 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     this.#judgedStreamId = this.#exchanges.streams.lastId;
   }
 
-  /**
-   * Whether no stream is open, none was opened since the previous check, and no input waits that may open one. The
-   * client may still send other frames.
-   */
+  /** Whether no stream is open or was opened since the last check, and no input waits. Other frames may still come. */
   get #isIdle(): boolean {
     const { slotsTaken, lastId } = this.#exchanges.streams;
     return slotsTaken === 0 && lastId === this.#judgedStreamId && !this.#pace.waitsForTurn;
@@ -151,10 +144,7 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     return this.#requests.blocks.pendingSinceMs ?? this.#pace.sinceMs ?? this.#reader.incompleteSinceMs;
   }
 
-  /**
-   * Sends this server's SETTINGS with its first answer, so that idle clients cost no write and an immediate request
-   * costs only one.
-   */
+  /** Sends SETTINGS with the first answer: idle clients cost no write, and an immediate request only one. */
   #greet(): void {
     if (this.#hasGreeted) return;
     this.#hasGreeted = true;
@@ -243,10 +233,7 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     this.#finish();
   }
 
-  /**
-   * Ignores further input instead of closing, since closing a socket with unread input resets it before the client has
-   * read everything.
-   */
+  /** Ignores further input: closing a socket with unread input resets it before the client has read everything. */
   #finish(): void {
     this.#output.flushNow();
     this.#end();

@@ -19,10 +19,7 @@ const MAX_BLOCKS = 8;
 const MAX_BLOCK_BYTES = 256;
 const MAX_LIST_BYTES = 4_096;
 
-/**
- * Memory of a field list per octet as HPACK counts it, including 32 per field, for an object, two strings and a slot in
- * the list.
- */
+/** Memory of a field list per octet as HPACK counts it (32 per field), for an object, two strings and a slot. */
 const BYTES_PER_LIST_OCTET = 3;
 
 interface CachedHead {

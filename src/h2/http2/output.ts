@@ -18,10 +18,7 @@ export interface OutputObserver {
   onFlushed(): void;
 }
 
-/**
- * The output of one connection. Everything written in one turn of the event loop leaves in one write, once the system
- * has accepted the previous write.
- */
+/** The output of one connection: what is written in one turn leaves in one write, after the previous was accepted. */
 export class Output {
   readonly #socket: Socket;
   readonly #observer: OutputObserver;

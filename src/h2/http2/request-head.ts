@@ -1,9 +1,6 @@
 import type { HeaderField } from './hpack/field.ts';
 
-/**
- * The head of a request. Requests with the same header block share one object while the connection's dynamic table is
- * unchanged.
- */
+/** The head of a request. Requests with the same header block share it while the dynamic table is unchanged. */
 export interface RequestHead {
   readonly method: string;
   readonly path: string;
@@ -17,11 +14,7 @@ export interface RequestHead {
 const connectionFields = new Set(['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade']);
 const pseudoFields = new Set([':method', ':scheme', ':path', ':authority']);
 
-/**
- * Validates a request's fields.
- *
- * @returns a string with the reason if the request is malformed (RFC 9113, 8.1.1)
- */
+/** Validates a request's fields. @returns a string with the reason if the request is malformed (RFC 9113, 8.1.1) */
 export function readHead(fields: readonly HeaderField[]): RequestHead | string {
   const pseudo = new Map<string, string>();
   for (const { name, value } of fields) {

@@ -32,10 +32,7 @@ export class SendQueue {
   #mustEmptyTable = false;
   /** Octets that wait for the client's windows. */
   bufferedBytes = 0;
-  /**
-   * Streams with buffered data in the order they are served, each in one of the two sets. Created on demand, as few
-   * connections need them.
-   */
+  /** Streams with buffered data in order of service, each in one of two sets; created on demand, as few need them. */
   #waitForConnection: Set<Stream> | undefined;
   #waitForStream: Set<Stream> | undefined;
   /** Streams whose window is larger than the initial window. */

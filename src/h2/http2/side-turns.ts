@@ -1,7 +1,4 @@
-/**
- * Work of side services in one turn of the event loop over all connections of this process, besides each connection's
- * own share. A unit is about 0.1 µs.
- */
+/** Work of side services per turn over all connections, besides each one's own share. A unit is about 0.1 µs. */
 const UNITS_PER_TURN = 32_768;
 /** Units of a connection's own share of each turn, and of each share given to a waiting one. */
 export const SHARE_UNITS = 2_048;

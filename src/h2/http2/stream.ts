@@ -84,18 +84,12 @@ export class Stream {
     return (!this.hasAllOfRequest && !this.isOpenEnded) || this.ending !== undefined;
   }
 
-  /**
-   * Charges memory held for this stream to its connection, or releases it if negative. The end of the stream releases
-   * all of it.
-   */
+  /** Charges memory held for this stream to its connection; negative: releases it, as the stream's end does. */
   charge(bytes: number): void {
     this.#connection.charge(this, bytes);
   }
 
-  /**
-   * Sends the whole answer with its head, the first `length` octets of `bytes`, and trailers. Both blocks come from
-   * `encodeFields`.
-   */
+  /** Sends the whole answer: head, the first `length` octets of `bytes`, trailers. Blocks are from `encodeFields`. */
   answer(head: Uint8Array, bytes: Uint8Array, length: number, trailers: Uint8Array): void {
     this.#connection.answer(this, head, bytes, length, trailers);
   }

@@ -266,11 +266,7 @@ function tcpPort(server: Server): number {
   return typeof bound === 'object' && bound ? bound.port : 0;
 }
 
-/**
- * Removes a unix socket on which no process listens.
- *
- * @throws Error if the path is not a socket, or another process listens on it
- */
+/** Removes a stale unix socket. @throws Error if the path is not a socket, or a process listens on it */
 export async function removeStaleSocket(path: string): Promise<void> {
   const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
@@ -282,10 +278,7 @@ export async function removeStaleSocket(path: string): Promise<void> {
   await unlink(path);
 }
 
-/**
- * Whether a process listens. Only a stale socket refuses connections; other errors, such as missing permission, count
- * as in use.
- */
+/** Whether a process listens. Only a stale socket refuses; others, such as a missing permission, count as in use. */
 async function isListenedOn(path: string): Promise<boolean> {
   const socket = connect(path);
   try {

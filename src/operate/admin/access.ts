@@ -37,11 +37,7 @@ export interface Client {
   readonly role: Role;
 }
 
-/**
- * Checks that the client may do what it requests, by the role of its token.
- *
- * @throws ApiProblem  401 or 403
- */
+/** Checks that the client may do what it requests, by the role of its token. @throws ApiProblem  401 or 403 */
 export function admit(request: IncomingMessage, need: Need, options: AccessOptions): Client {
   const client = admitToken(request, need, options);
   const person = client.seesValues ? namedPerson(request, options.identity) : undefined;
@@ -244,10 +240,7 @@ export function parseTokens(written: string): readonly AdminToken[] | string {
   return new Set(tokens.map(({ name }) => name)).size === tokens.length ? tokens : 'names must be unique';
 }
 
-/**
- * The token of an `Authorization: Bearer …` header. Compares digests in constant time, so that neither length nor
- * timing reveals a token.
- */
+/** The token of an `Authorization: Bearer …` header. Compares digests in constant time: timing reveals no token. */
 export function findToken(authorization: string | undefined, tokens: readonly AdminToken[]): AdminToken | undefined {
   const [, secret = ''] = /^Bearer +(.*)$/i.exec(authorization ?? '') ?? [];
   const sent = digest(secret);

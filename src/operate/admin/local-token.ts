@@ -14,10 +14,7 @@ function isOwn(): boolean {
   return uid === (getuid?.() ?? uid) && (mode & 0o022) === 0;
 }
 
-/**
- * Keeps the token of this start where only this user can read it, for commands on this machine; without such a place
- * they need it as `--token`.
- */
+/** Keeps the token of this start readable for this user only, so that commands here need no `--token`. */
 export function keepLocalToken(port: number, token: string): { close(): Promise<void> } {
   try {
     mkdirSync(folder(), { recursive: true, mode: 0o700 });

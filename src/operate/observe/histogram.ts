@@ -6,10 +6,7 @@ interface Observations extends Distribution {
   sum: number;
 }
 
-/**
- * A histogram with one or two labels. They are keys of maps, since a text made of them would be too slow for every
- * observation.
- */
+/** A histogram with one or two labels, which are keys of maps: joining them would be too slow for each observation. */
 export class Histogram {
   readonly #bounds: readonly number[];
   readonly #byLabels = new Map<string, Map<string | number | undefined, Observations>>();

@@ -66,10 +66,7 @@ const END_RETRY_MS = 20;
 /** The interval at which lines that wait are written again, if no other line is. */
 const RETRY_MS = 100;
 
-/**
- * The standard error stream. A line that cannot be written does not end the process, which waits for it only when it
- * exits.
- */
+/** The standard error stream. A failed write does not end the process, which waits for it only when it exits. */
 function openStderr() {
   const dest = withoutWaiting(2);
   const stream = destination({ dest, sync: true, maxLength: MAX_WAITING, retryEAGAIN: () => false });

@@ -23,10 +23,7 @@ export async function loadPatterns(): Promise<CompilePattern> {
   return (written) => RE2JS.compile(written);
 }
 
-/**
- * Reads the mogrifiers with these labels from envoyproxy/ratelimit's variables `DOG_STATSD_MOGRIFIER_<label>_PATTERN`,
- * `_NAME` and `_TAGS`.
- */
+/** Reads the mogrifiers with these labels from `DOG_STATSD_MOGRIFIER_<label>_PATTERN`, `_NAME` and `_TAGS`. */
 export function parseMogrifiers(
   labels: readonly string[],
   env: Readonly<Record<string, string | undefined>>,

@@ -6,10 +6,7 @@ import type { MetricRow } from './metric.ts';
 import { asStatisticName } from './statistic-name.ts';
 import { type adaptRows, holdRows, reservationRows, ruleRows } from './table.ts';
 
-/**
- * What is counted for the rows of a table: sums for counters; for gauges the largest value of the last minute, or the
- * last one if their row says so.
- */
+/** What is counted for rows of a table: sums; for gauges the largest value of the last minute, or the last one. */
 export type Cells<R> = {
   -readonly [K in keyof R]: R[K] extends { readonly kind: 'gauge'; readonly add?: never } ? RecentMaximum : number;
 };
@@ -191,10 +188,7 @@ const SLOT_MS = 15_000;
 /** The number of slots that the last minute spans. */
 const SLOTS = 5;
 
-/**
- * The current slot, counted from the start of the process. A timer advances it, so that noting a value does not read
- * the clock.
- */
+/** The current slot, since the start of the process. A timer advances it, so that noting reads no clock. */
 let slot = 0;
 let isTicking = false;
 

@@ -320,10 +320,7 @@ function add(counts: RuleCounts, { limit, policy, decision, hits, code }: Limite
   else counts.overLimitRefused += over;
 }
 
-/**
- * The number of refused hits that are beyond the limit: all of them if the refusal has another reason, such as a share
- * of the limit that is used up.
- */
+/** Refused hits beyond the limit: all if the refusal has another reason, such as a share that is used up. */
 function hitsOver(limit: Limit, decision: LedgerEntry, hits: number): number {
   const { fromCache, degraded, hitsBefore } = decision;
   const full = wholeCapacity(limit, decision);

@@ -21,10 +21,7 @@ interface SketchBounds {
   readonly admittedKeys: number;
 }
 
-/**
- * Minimum size of a sample to be halved for another; a smaller one would free less space than the keys of one rule
- * take.
- */
+/** Minimum size of a sample to be halved for another; a smaller one frees less space than the keys of a rule take. */
 const MIN_HALVED_KEYS = 4 * MAX_HEAVY_KEYS;
 
 /** An arrival at a rule. */

@@ -27,10 +27,7 @@ interface AdviseFlags extends Target, TrafficFlags {
   readonly yaml: boolean;
 }
 
-/**
- * Bounds of the sketches, which with about 1,000 bytes per tracked key and 400 for its hits around boundaries take at
- * most 140 MB.
- */
+/** Bounds of sketches: about 1,000 bytes per tracked key and 400 for its hits around boundaries, at most 140 MB. */
 const BOUNDS = { keys: 100_000, keysOfRule: 20_000, admittedKeys: 100_000 };
 
 /** Fixed seed, so that the same input leads to the same samples of keys. */

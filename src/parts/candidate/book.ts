@@ -63,10 +63,7 @@ const off: Omit<BookFacts, 'origin'> = {
   problems: [],
 };
 
-/**
- * The candidate of this service: from files, which are polled, or sent by an operator, whichever came last. An invalid
- * one is off.
- */
+/** The candidate of this service: from polled files or sent by an operator, the last one. An invalid one is off. */
 export class CandidateBook implements Candidate {
   readonly #options: CandidateBookOptions;
   readonly #listeners: (() => void)[] = [];

@@ -1,10 +1,7 @@
 import { Argument, type Command } from 'commander';
 import type { Surroundings } from '../../cli/surroundings.ts';
 
-/**
- * Scripts that ask the hidden command `weir complete` for the words that may come next. `$words` are those after
- * `weir`, the last one unfinished.
- */
+/** Scripts that ask `weir complete` for the words that may come next; `$words` follow `weir`, the last unfinished. */
 const scripts = {
   bash: `_weir() {
   local IFS=$'\\n'

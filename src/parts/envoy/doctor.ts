@@ -30,10 +30,7 @@ interface EnvoyDumps {
   readonly stats?: unknown;
 }
 
-/**
- * Compares a live Envoy with the rules, including domains, descriptors, clusters, timeouts, and the handling of
- * requests while Weir does not answer.
- */
+/** Compares a live Envoy with the rules: domains, descriptors, clusters, timeouts, and what it does without Weir. */
 export async function examine(
   { configDump, clusters: clusterDump, probe, stats }: EnvoyDumps,
   rules: RuleTree,

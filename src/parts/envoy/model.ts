@@ -91,10 +91,7 @@ const readersOf = (
   state: (name) => saved.get(name),
 });
 
-/**
- * How each route of an Envoy calls rate limit services, from its `/config_dump`: learnt from Envoy 1.40, and compared
- * with it by a test.
- */
+/** How each route of an Envoy calls rate limit services, by its `/config_dump`; a test compares it with Envoy. */
 export function routeCalls(configDump: unknown): readonly RouteCalls[] {
   const found: RouteCalls[] = [];
   for (const listener of listenersIn(configDump)) {

@@ -64,11 +64,7 @@ export class SlotQueues<A> {
     return this.#waiting;
   }
 
-  /**
-   * Takes slots, or waits for them.
-   *
-   * @throws CallerGone
-   */
+  /** Takes slots, or waits for them. @throws CallerGone */
   async run(turn: SlotTurn<A>): Promise<A> {
     let isGone = false;
     let leave = (): void => {
@@ -256,10 +252,7 @@ class TryTurns {
     one.begin();
   }
 
-  /**
-   * The timer starts in the next turn of the event loop: in a late process, many periods could otherwise end in one
-   * turn.
-   */
+  /** The timer starts in the next turn of the event loop: in a late process, many periods could end in one turn. */
   #beginPeriod(): void {
     if (this.#isPeriodOpen) return;
     this.#isPeriodOpen = true;

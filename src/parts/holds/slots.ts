@@ -84,11 +84,7 @@ type UsedPlan = Plan & { readonly debits: readonly Debit[] };
 const planSlots = (request: RateLimitRequest, decider: ServiceDecider, hits: 'asked' | 'returned'): UsedPlan =>
   planHeld(request, decider, { hits, uses: limitsInFlight, minHeldHits: 1, named: 'algorithm: in_flight' });
 
-/**
- * Plans for limits that are used by id, whatever keys the request lacks.
- *
- * @throws InvalidRequest  it meets none
- */
+/** Plans for limits that are used by id, whatever keys the request lacks. @throws InvalidRequest  it meets none */
 export function planHeld(
   request: RateLimitRequest,
   decider: ServiceDecider,
@@ -100,10 +96,7 @@ export function planHeld(
   throw new InvalidRequest(`no descriptor meets a limit with ${named} and an id (not_counted: hold)`);
 }
 
-/**
- * Takes all that is planned, if the request as a whole is not refused, or nothing: what was taken before a refusal is
- * given back.
- */
+/** Takes all that is planned, or nothing if the request as a whole is refused: what was taken is given back. */
 export async function takeAll(plan: Plan, decider: ServiceDecider, caller: TimedCaller): Promise<Answer> {
   const { ledger, storeBudget } = decider;
   const spend = ledger.atomic === 'request' ? 'all_or_nothing' : 'each';

@@ -110,10 +110,7 @@ class BlockLeases implements Leases {
     return decision;
   }
 
-  /**
-   * Answers within the time, from a block that another call has requested, or from the counter, along with a request
-   * for a block.
-   */
+  /** Answers in time, from a block that another call has requested, or from the counter, with a request for one. */
   async answer(debit: Debit, timeoutMs: number): Promise<Reply> {
     const { monotonicMs, run } = this.#context;
     const endMs = monotonicMs() + timeoutMs;

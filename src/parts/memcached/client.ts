@@ -86,10 +86,7 @@ const MAX_DATE_S = 2 ** 31 - 1;
  */
 const CLOCK_LAG_S = 2;
 
-/**
- * Time at which memcached may drop a counter, in whole seconds from now or since the epoch; never a negative one, which
- * proxies refuse.
- */
+/** When memcached may drop a counter, in seconds from now or since the epoch; never negative: proxies refuse that. */
 export function toExptime(ttlMs: number, nowMs: number): number {
   if (ttlMs <= 0) return 1;
   const seconds = Math.ceil(ttlMs / 1000) + CLOCK_LAG_S;
@@ -219,10 +216,7 @@ export class Connection {
     socket.write(GREETINGS[this.attempt % GREETINGS.length] ?? GREETINGS[0]);
   }
 
-  /**
-   * Timers fire before input is read, so a process that was late itself reads input that has arrived before it gives
-   * up.
-   */
+  /** Timers fire before input is read, so a process that was late reads what has arrived before it gives up. */
   private expect(socket: Socket, withinMs: number): void {
     this.expectNothing();
     const timeout = setTimeout(() => {
@@ -292,11 +286,7 @@ class ReplyReader {
   private rest: Buffer = Buffer.alloc(0);
   private items: Map<string, Item> | undefined;
 
-  /**
-   * The replies that this chunk completes.
-   *
-   * @throws BrokenProtocol  the input is not a reply
-   */
+  /** The replies that this chunk completes. @throws BrokenProtocol  the input is not a reply */
   read(piece: Buffer): MemcachedReply[] {
     this.rest = this.rest.length === 0 ? piece : Buffer.concat([this.rest, piece]);
     const replies: MemcachedReply[] = [];

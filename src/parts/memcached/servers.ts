@@ -9,10 +9,7 @@ import { createMemcachedClient, type MemcachedClient } from './client.ts';
 export type MemcachedServers = ReturnType<typeof openServers>;
 
 interface ServersOptions {
-  /**
-   * `host:port` each, or the DNS record that names them and its refresh interval; 0 to resolve it only until it is
-   * found.
-   */
+  /** `host:port` each, or the DNS record that names them and its refresh interval; 0 resolves it only until found. */
   readonly servers: readonly string[] | { readonly srv: string; readonly refreshMs: number };
   readonly tls: ConnectionOptions | undefined;
   readonly monotonicMs: Monotonic;

@@ -114,10 +114,7 @@ function withLimits(node: Block<'node'>, limits: readonly LimitBlock[], overlaid
 // the reader drops keys that the format does not have
 const limitKeys = ({ values }: LimitBlock): readonly LimitKey[] => Object.keys(values) as LimitKey[];
 
-/**
- * The limit with the overlay's changes; a new limit if there was none and the overlay sets a rate; undefined if nothing
- * changes.
- */
+/** The limit with the overlay's changes; a new one if there was none and a rate is set; undefined if none changes. */
 function layLimit(lower: LimitBlock | undefined, upper: LimitBlock, problems: Problems): LimitBlock | undefined {
   const idle = (message: string): undefined => problems.warn(upper.place(), message);
   if (!lower && upper.values.requests_per_unit === undefined && upper.values.budget === undefined)

@@ -298,10 +298,7 @@ class Names {
   }
 }
 
-/**
- * Independent spends of the same number of hits under one limit. They come before all other operations on their
- * counters.
- */
+/** Independent spends of the same number of hits under one limit, before all other operations on their counters. */
 export interface Run {
   /** The first of them; the others differ in their counters. */
   readonly spend: Operation;

@@ -170,10 +170,7 @@ export class Batcher {
     clearTimeout(this.#timer);
   }
 
-  /**
-   * Reason to refuse a request with this time limit, or undefined if it may wait. The next call is never refused, so
-   * that recovery is measured.
-   */
+  /** Why to refuse a request with this time limit, if so. Never the next call, so that recovery is measured. */
   #tooManyBefore(timeoutMs: number): string | undefined {
     const callsBefore = Math.floor(this.#queuedHits / MAX_HITS);
     if (callsBefore === 0) return undefined;

@@ -250,10 +250,7 @@ function concerns({ options, stream }: Redis, announcement: string): boolean {
   return name === options.name && !isThere;
 }
 
-/**
- * ioredis treats an attempt that a failover interrupted as closed for good. Reconnects unless `disconnect()` was
- * called.
- */
+/** ioredis takes an attempt that a failover interrupted for closed. Reconnects unless `disconnect()` was called. */
 function outliveFailovers(redis: Redis): void {
   let isClosed = false;
   const disconnect = redis.disconnect.bind(redis);
@@ -290,10 +287,7 @@ function commonOptions({ address, tls: files, connectTimeoutMs, onTlsProblem }: 
   } as const satisfies RedisOptions;
 }
 
-/**
- * Reconnects when the server has become a replica; if the new one is a replica as well, at most once per
- * `MAX_RETRY_MS`.
- */
+/** Reconnects when the server has become a replica; if the new one is one too, at most once per `MAX_RETRY_MS`. */
 function leavesReplica(): (error: Error) => boolean {
   let leftAtMs = Number.NEGATIVE_INFINITY;
   return (error) => {

@@ -14,10 +14,7 @@ const BEAT_LOST_MS = 1_000;
 const RENEW_MS = 2_000;
 /** Keys in a message. */
 const MAX_KEYS = 256;
-/**
- * Maximum number of changed keys that are kept without a connection; beyond it, other instances drop all cached
- * refusals.
- */
+/** Maximum number of changed keys kept without a connection; beyond it, other instances drop all cached refusals. */
 const MAX_UNSENT_KEYS = 4_096;
 
 interface Options {

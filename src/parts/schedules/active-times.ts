@@ -121,10 +121,7 @@ type Times = Omit<ActiveTimes, 'text'>;
 /** Weekly times that do not change in two weeks and a day never do: a clock may skip a day, or repeat one. */
 const MAX_PERIOD_MS = 15 * DAY_MS;
 
-/**
- * Times that recur every week in local time: hours that the clock skips do not occur, hours that it repeats occur
- * twice.
- */
+/** Times that recur every week in local time: hours that the clock skips do not occur, repeated ones occur twice. */
 function recurring(weekly: Weekly, clock: WallClock): Times {
   const boundaries = weekly.hours.flatMap(({ startMs, endMs }) => [startMs, endMs]).sort((one, other) => one - other);
   const nextBoundary = (wallMs: number): number => {

@@ -82,10 +82,7 @@ function createSchedule(limits: readonly LimitOverTime[]): Schedule | undefined 
   return isScheduled ? new Schedule(limits) : undefined;
 }
 
-/**
- * Decides which limits of a rule apply at a time. The result is cached until it changes: a decision compares two
- * numbers.
- */
+/** Decides which limits of a rule apply. The result is cached until it changes: a decision compares two numbers. */
 class Schedule implements RuleSchedule {
   readonly #limits: readonly LimitOverTime[];
   #inForce: readonly RuleLimit[] = [];

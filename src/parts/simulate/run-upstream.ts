@@ -80,10 +80,7 @@ export async function runUpstreamSimulation(
 
 const HEAD = ['', 'served/s', 'after 10 s', 'refused/s', 'failed/s', 'p99', 'slots'];
 
-/**
- * Rates per second in a phase; and after its first ten seconds the p99 of served requests, and the lowest and highest
- * number of slots.
- */
+/** Rates per second in a phase; after its first ten seconds the p99 of served requests, and the range of slots. */
 function figuresOf({ ended, limits }: UpstreamRun, phase: number) {
   const [fromMs, toMs] = [phase * PHASE_MS, (phase + 1) * PHASE_MS];
   const count = (outcome: 'refused' | 'failed'): number =>

@@ -206,10 +206,7 @@ export function peerReport({ site, counts }: Peer, nowMs: number): PeerReport {
 /** The part of a ledger that decisions use. */
 type DecidingLedger = NonNullable<DeciderPart['ledger']>;
 
-/**
- * Wraps a ledger so that hits for counters that run low are borrowed from other sites. Costs nothing while no counter
- * is low.
- */
+/** Wraps a ledger: hits for counters that run low are borrowed from other sites. Costs nothing while none is low. */
 export function borrowingLedger(
   ledger: DecidingLedger,
   low: LowCounters,

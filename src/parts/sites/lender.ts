@@ -134,10 +134,7 @@ const SHARED_KEY = /^(?:\{[^{}]*\})?(site_share\|[^|]+\|[^|]+)\|/;
 /** Maximum characters of a key, with a tag, the name of a limit, and the name of one of its counters. */
 const MAX_KEY_LENGTH = 1_024;
 
-/**
- * Finds the same counter here with the limit of this site's own rules, or undefined if sites do not share it or have
- * different rules.
- */
+/** The counter here with the limit of this site's rules; undefined if sites do not share it or have other rules. */
 function findOwn(
   { counter, algorithm, requests_per_unit: requestsPerUnit, window_ms: windowMs, burst, ...rest }: SiteAsk,
   prefix: string,

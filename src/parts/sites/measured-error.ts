@@ -24,10 +24,7 @@ export function createMeasuredError(monotonicMs: Monotonic) {
   let furthest = { ratio: 0, bound: 0, atMs: 0 };
   const isOver = (): boolean => monotonicMs() - furthest.atMs > SHOWN_MS;
   return {
-    /**
-     * Excess of the limit that was furthest beyond its bound, or nearest to it, in the last minute, as a fraction of the
-     * limit.
-     */
+    /** Excess of the limit furthest beyond, or nearest to, its bound in the last minute, as a fraction of the limit. */
     get ratio(): number {
       return isOver() ? 0 : furthest.ratio;
     },

@@ -112,10 +112,7 @@ class Answers {
   }
 }
 
-/**
- * Maximum number of problems listed in a refusal; further ones are counted, since the control plane limits the size of
- * messages.
- */
+/** Maximum number of problems listed in a refusal, since control planes limit messages; the others are counted. */
 const MAX_LISTED_PROBLEMS = 20;
 
 /** Formats one problem per line as in envoyproxy/ratelimit, `<resource>: <message>`, then its path. */

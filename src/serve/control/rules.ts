@@ -16,10 +16,7 @@ import { CannotStart } from '../parts/start-up.ts';
 /** How often rule files are polled for changes. */
 const POLL_INTERVAL_MS = 1_000;
 
-/**
- * @throws CannotStart if rules at a plain path or the overlay are invalid, or the settings of the control plane cannot
- * be used
- */
+/** @throws CannotStart if rules at a path, the overlay, or the settings of the control plane are invalid */
 export async function openRules(
   options: Settings['rules'],
   { store, onLoad }: { readonly store: StoreTraits; readonly onLoad: OnLoad },

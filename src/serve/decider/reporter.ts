@@ -40,10 +40,7 @@ interface DeciderState {
 /** Maximum number of names in a part of a report, about a millisecond of work. */
 const PART_NAMES = 1_000;
 
-/**
- * Maximum number of timed calls per method and status in a report, which bounds memory even if no reports are
- * requested.
- */
+/** Maximum number of timed calls per method and status in a report: bounds memory even if none are requested. */
 const MAX_TIMES = 100_000;
 
 /**

@@ -8,10 +8,7 @@ import { HandedConnections } from './handed-connections.ts';
 import { keepUp } from './restarts.ts';
 import { spawnWorker, type WorkerHandle } from './worker-handle.ts';
 
-/**
- * Closing workers are killed this long after the calls in flight must have ended, for example while they send their
- * last traces.
- */
+/** Closing workers are killed this long after their calls must have ended: they may be sending their last traces. */
 const END_GRACE_MS = 10_000;
 
 interface PoolOptions {

@@ -30,10 +30,7 @@ interface MemoryOptions {
 /** Time to live of a copied counter: longer than the state of any limit is relevant. */
 const COPIED_TTL_MS = 4 * MAX_WINDOW_MS;
 
-/**
- * Counters in this process, lost on restart. Atomic because nothing awaits between read and write; replies without a
- * promise.
- */
+/** Counters in this process, lost on restart. Atomic: nothing awaits between read and write. No reply is a promise. */
 export function createMemoryBackend(
   clock: Clock,
   bounds: CounterBounds,

@@ -72,10 +72,7 @@ export class BoundedCounters {
     return Array.from({ length: Math.max(end - from, 0) }, (_, at) => this.#slots.keyAt(from + at));
   }
 
-  /**
-   * Stores a step's state in the counter that `find` returned for this key; drops the counter if nothing is left to
-   * keep.
-   */
+  /** Stores a step's state in the counter that `find` returned for this key; drops it if nothing is left to keep. */
   set(key: CounterKey, found: number | undefined, { state, ttlMs }: Kept, nowMs: number): void {
     if (ttlMs <= 0) {
       if (found !== undefined) this.#forget(found, found);
@@ -161,10 +158,7 @@ export class BoundedCounters {
   }
 }
 
-/**
- * Average number of keys in one Map. A Map that grows or shrinks moves all its keys, which takes tens of microseconds
- * for this number.
- */
+/** Average number of keys in a Map, which moves all its keys when it grows or shrinks: tens of microseconds. */
 const SHARD_KEYS = 1_024;
 
 /**
@@ -190,10 +184,7 @@ function createKeyIndex(maxKeys: number) {
   };
 }
 
-/**
- * A 32-bit hash that all characters affect, including its low bits: without mixing, those of consecutive keys would be
- * too regular.
- */
+/** A 32-bit hash that all characters affect, also in its low bits: unmixed, consecutive keys would be too regular. */
 function hash(key: CounterKey): number {
   let mixed = 0;
   for (let at = 0; at < key.length; at++) mixed = (Math.imul(mixed, 31) + key.charCodeAt(at)) | 0;

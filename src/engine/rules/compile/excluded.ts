@@ -3,10 +3,7 @@ import { reserving, timed } from '../read/format.ts';
 
 type LimitValues = Block<'rate_limit'>['values'];
 
-/**
- * The keys that cannot be used in a limit with several parts, since they could let a part exceed its share of the limit,
- * or answer without it.
- */
+/** Keys that no limit with several parts can have: a part could exceed its share, or answer without the limit. */
 export function listExcluded(values: LimitValues): readonly (keyof LimitValues)[] {
   const isAllowed: Partial<Record<keyof LimitValues, boolean>> = {
     soft: (values.soft ?? 0) === 0,

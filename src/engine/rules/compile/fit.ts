@@ -114,10 +114,7 @@ function checkAlgorithm(
   problems.error(place('algorithm'), `${named} cannot be counted in ${store.name}; use another algorithm, or Redis`);
 }
 
-/**
- * Writes `consistency: leased` into all limits that can be leased and name no consistency. Does nothing unless the store
- * leases by default.
- */
+/** Writes `consistency: leased` into limits that can be leased and name none, if the store leases by default. */
 export function leaseByDefault(
   files: readonly Block<'file'>[],
   store: StoreTraits | undefined,

@@ -4,10 +4,7 @@ import { type Field, format } from '../read/format.ts';
 type LimitBlock = Block<'rate_limit'>;
 type LimitKey = keyof LimitBlock['values'];
 
-/**
- * Lays one limit's keys over another's: the result has all keys of the upper limit, and those of the lower one that are
- * still valid together with them.
- */
+/** Lays a limit's keys over another's: all upper keys, and those lower ones that are still valid with them. */
 export function laidLimit(lower: LimitBlock, upper: LimitBlock): LimitBlock {
   const given = new Set(Object.keys(upper.values));
   const gone = goneWith(upper.values, typeof lower.values.alignment === 'string');

@@ -173,10 +173,7 @@ function readIds({ values, place }: Block<'node'>, above: Above): readonly IdEnt
   return ids;
 }
 
-/**
- * The rule of a node whose hits are the amount that a request has used. Its limits are those of the parent that
- * reserve.
- */
+/** The rule of a node whose hits are what a request has used. Its limits are those of the parent that reserve. */
 function buildCommit(block: Block<'node'>, { node, levels, reserves, problems }: Above): Rule | undefined {
   const rule = node?.rule;
   const { rate_limit: only, rate_limits: several, descriptors, key = '' } = block.values;

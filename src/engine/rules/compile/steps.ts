@@ -11,10 +11,7 @@ export function finish<T>(steps: Steps<T>): T {
   }
 }
 
-/**
- * Approximate number of nodes that are read in one turn of the event loop: requests wait for a fraction of a
- * millisecond.
- */
+/** Approximate number of nodes read in one turn of the event loop: requests wait for a fraction of a millisecond. */
 const NODES_A_TURN = 32;
 
 /** The pause between two turns: several times as long as a turn, so that most requests do not wait. */

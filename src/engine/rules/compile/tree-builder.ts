@@ -47,10 +47,7 @@ export function compile(
   return { domains: byName, rules };
 }
 
-/**
- * Maximum total length of the rules' paths; a few long keys above many rules would make `/rlconfig` larger than the
- * memory.
- */
+/** Maximum total length of rule paths; long keys above many rules would make `/rlconfig` larger than the memory. */
 export const MAX_PATH_CHARACTERS = 64 * 1024 * 1024;
 
 export function countPathCharacters(rules: Iterable<Rule>): number {

@@ -16,10 +16,7 @@ export interface Descriptor {
   readonly requestLimit: RequestLimit | undefined;
 }
 
-/**
- * A limit sent by the caller, which overrides the rule tree's. Or the reason why it is invalid, which is reported once
- * the domain is known.
- */
+/** A caller's limit, which overrides that of the rules, or why it is invalid: reported once the domain is known. */
 export type RequestLimit = { readonly limit: RuleLimit } | { readonly problem: string };
 
 /** The result of matching a descriptor against the rules. */
@@ -32,10 +29,7 @@ export type Match =
       readonly rule: Rule;
       /** The rule's limits that apply: all, unless another match replaced some. At least one. */
       readonly limits: readonly RuleLimit[];
-      /**
-       * The entries in the counter's name: the descriptor's own, except for values that share one counter, and without
-       * ids of the request.
-       */
+      /** The entries in the counter's name: the descriptor's, except for shared values, without ids of the request. */
       readonly entries: readonly Entry[];
       /** Id of the request in flight; absent if the rule has none. */
       readonly id?: string;
@@ -392,11 +386,7 @@ function createRequestRule(domain: Domain, entries: readonly Entry[], limit: Rul
   };
 }
 
-/**
- * The descriptors that have these entries plus ids, and therefore the same counters.
- *
- * @param value  of the ids
- */
+/** The descriptors that have these entries plus ids, and therefore the same counters. @param value  of the ids */
 export const withIds = (
   rules: RuleTree,
   domain: string,

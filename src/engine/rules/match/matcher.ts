@@ -23,10 +23,7 @@ export interface Matcher {
   /** Whether it matches all that another one does; may be false if only one of them is a pattern. */
   covers(other: Matcher): boolean;
   overlaps(other: Matcher): boolean;
-  /**
-   * Whether it takes precedence over another matcher of its kind for some texts. Default: the first in the file takes
-   * precedence.
-   */
+  /** Whether it precedes another matcher of its kind for some texts. Default: the first in the file precedes. */
   precedes?(other: Matcher): boolean;
   /** A matching text. @param filling  for whatever may be any text */
   example(filling: string): string;

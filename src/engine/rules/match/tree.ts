@@ -139,10 +139,7 @@ export interface RuleLimit {
   readonly policy: LimitPolicy;
   /** When it applies. Default: always, or whenever no limit of its schedule does. */
   readonly times?: LimitTimes;
-  /**
-   * When another limit, which may admit more, replaces one that applies now, in milliseconds since the epoch. Default:
-   * never.
-   */
+  /** When another limit, which may admit more, replaces this one, in milliseconds since the epoch; default: never. */
   readonly endsAtMs?: number;
 }
 

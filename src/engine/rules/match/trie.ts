@@ -122,10 +122,7 @@ export class Trie {
     }
   }
 
-  /**
-   * Completes the automaton, after all texts have been added. Yields the work of each step, relative to that of adding
-   * a node to a level.
-   */
+  /** Completes the automaton after all texts. Yields the work of each step, relative to adding a node to a level. */
   *link(): Generator<number, void> {
     const width = this.#symbols;
     this.#table = new Int32Array(Math.min(this.#states, Math.ceil(MAX_TABLE / width)) * width);

@@ -51,10 +51,7 @@ export interface RuleBookOptions extends Omit<LoadOptions, 'overlay' | 'replicas
   readonly onLoad: (loaded: LoadedRules) => void;
 }
 
-/**
- * Rules that could not be loaded are retried after this many polls, doubled each time up to the maximum, even if no
- * file has changed.
- */
+/** Polls until rules that could not be loaded are retried though no file changed; doubled up to the maximum. */
 const FIRST_RETRY_POLLS = 1;
 const MOST_RETRY_POLLS = 30;
 
@@ -155,10 +152,7 @@ class LoadHistory {
     return this.#pollsLeft <= 0;
   }
 
-  /**
-   * Records a load. Returns whether to report it: it succeeded, its problems differ from those of the previous load, or
-   * its files do.
-   */
+  /** Records a load. @returns whether to report it: it succeeded, or problems or files differ from the last one's */
   add(state: string, checked: CheckedRules): boolean {
     const problems = checked.ok ? undefined : digestProblems(checked.problems);
     const isChanged = state !== this.#state;

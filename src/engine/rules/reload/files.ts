@@ -18,10 +18,7 @@ export interface RuleSource {
   close?(): void;
 }
 
-/**
- * The files of a source, or the reason why they cannot be read; and a text that changes whenever their content may have
- * changed.
- */
+/** The files of a source, or why they cannot be read; and a text that changes whenever their content may have. */
 export async function listFiles(
   source: RuleSource,
 ): Promise<{ readonly files: readonly RuleFileState[] | string; readonly state: string }> {

@@ -29,10 +29,7 @@ export class RulesInForce {
     return this.#packed;
   }
 
-  /**
-   * Builds the trees of changed domains in slices, a few nodes per turn of the event loop, then replaces the rules in
-   * one step.
-   */
+  /** Builds the trees of changed domains in slices, a few nodes per turn, then replaces the rules in one step. */
   async replace(packed: PackedRules, pause?: () => Promise<unknown>): Promise<RuleTree> {
     return this.#put(packed, await inSlices(this.#build(packed), pause));
   }

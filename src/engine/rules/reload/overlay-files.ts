@@ -11,10 +11,7 @@ type OverlayVersion = { readonly files: readonly OverlayFile[] } | { readonly pr
 
 /** The result of checking rules with an overlay that may have changed. */
 export interface OverlaidCheck {
-  /**
-   * Valid rules to apply: with the newest overlay or, if that is invalid, with the last valid one. Undefined if both
-   * are invalid with these rules.
-   */
+  /** Valid rules to apply: with the newest overlay, or else the last valid one. Undefined if both are invalid. */
   readonly valid: Extract<CheckedRules, { ok: true }> | undefined;
   readonly invalid: Extract<CheckedRules, { ok: false }> | undefined;
   /** Why no rules are valid: problems of the rules, and conflicts with the last valid overlay. */

@@ -34,10 +34,7 @@ export function isTimeZone(name: string): boolean {
   return isValid;
 }
 
-/**
- * The boundaries of hours, days, weeks (from Monday), months or years in a time zone. Clock changes are taken into
- * account: a day may have 23 or 25 hours.
- */
+/** Boundaries of hours, days, weeks (from Monday), months or years in a zone; a day may have 23 or 25 hours. */
 export function createCalendar(unit: CalendarUnit, timeZone: string): Calendar {
   const clock = wallClock(timeZone);
   const length = calendarLengths[unit];

@@ -5,10 +5,7 @@ const HOUR_MS = 3_600_000;
 /** Maximum offset of any clock from UTC. */
 const MOST_OFFSET_MS = 16 * HOUR_MS;
 
-/**
- * The local clock of a time zone. Its readings are numbers as well: milliseconds since the epoch at which a clock in
- * UTC shows the same.
- */
+/** The local clock of a time zone. A reading is the milliseconds since the epoch at which UTC shows the same. */
 export interface WallClock {
   readonly timeZone: string;
   /** The local time at a moment. */

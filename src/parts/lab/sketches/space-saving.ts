@@ -153,10 +153,7 @@ export interface TopList {
   readonly unlistedAtMost: number;
 }
 
-/**
- * Merges lists into one whose bounds hold for the sums. A key that is missing from a list may have been counted there
- * up to `unlistedAtMost` times.
- */
+/** Merges lists; bounds hold for the sums. A key missing from a list may have been counted up to `unlistedAtMost`. */
 export function mergeTop(lists: readonly TopList[]): TopList {
   const unlistedAtMost = lists.reduce((sum, list) => sum + list.unlistedAtMost, 0);
   const sums = new Map<string, { count: number; error: number }>();

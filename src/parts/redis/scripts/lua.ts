@@ -1,7 +1,4 @@
-/**
- * What Redis and Lua give to scripts, for sources that are only compiled: see docs/lua.md. `this: void` marks functions
- * that are no methods in Lua.
- */
+/** What Redis and Lua give to scripts (docs/lua.md). `this: void` marks functions that are no methods in Lua. */
 
 /** Several values, as a function of Lua returns them. */
 export type LuaMultiReturn<T extends unknown[]> = T & { readonly __tstlMultiReturn: unknown };
