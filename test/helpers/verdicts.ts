@@ -49,6 +49,7 @@ export function verdictOf(
     kind: 'limited',
     rule: ruleOf({ levels, limits: [ruleLimitOf(limit)] }),
     levels,
+    found: { entries: [] },
     limit,
     label: labelOf(limit),
     policy: shadow ? { shadow } : {},

@@ -204,10 +204,10 @@ const scripts: readonly Mutants[] = [
     changes: [['refillMs: rememberedMs,', '']],
   },
   {
-    file: 'src/parts/replay/engine.ts',
+    file: 'src/engine/rules/match/match.ts',
     tests: ['test/parts/replay/shares'],
     only: 'replay says',
-    changes: [['rule.sharedBelow !== undefined', 'false']],
+    changes: [['children ? [...entries, ...children] : entries', 'entries']],
   },
   {
     file: 'src/parts/redis/scripts/dispatcher.ts',

@@ -6,7 +6,7 @@ import type { Limit } from '../holds/limits.ts';
 import type { Entries, LedgerEntry } from '../ledger/debit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type StoreBudget, storeCall } from '../ledger/store-budget.ts';
-import type { Miss } from '../rules/match/match.ts';
+import type { Counted, Miss } from '../rules/match/match.ts';
 import type { Rule, RuleLimit } from '../rules/match/tree.ts';
 import { asPassed, isResponse } from './outcomes.ts';
 import {
@@ -39,6 +39,8 @@ export type Verdict =
       readonly rule: Rule;
       /** The keys under which statistics are kept: see `Match`. */
       readonly levels: readonly string[];
+      /** What names its counter: see `Match`. */
+      readonly found: Counted;
       /** The tightest of the limits that apply, its label and policy, and its algorithm's decision. */
       readonly limit: Limit;
       readonly label: LimitLabel;
@@ -239,7 +241,8 @@ export function combine(
     const applied = reportsAll ? listApplied(limits, decisions, first) : undefined;
     const isAsked = descriptor.outcome === 'asks' && decision.code === 'OK'; // only its response counts
     const hits = isAsked ? 0 : amountUnder(limit, descriptor);
-    return { kind: 'limited', rule, levels, limit, label, policy, decision, hits, code, shadowRefusals, applied };
+    const verdict = { kind: 'limited', rule, levels, found, limit, label, policy, decision, hits, code } as const;
+    return shadowRefusals || applied ? { ...verdict, shadowRefusals, applied } : verdict;
   });
   const { shadowMode, clock } = modes;
   const refused = isRefused(matched, verdicts, quotaMode);

@@ -1,7 +1,8 @@
 import { MAX_WINDOW_MS } from '../algorithms/limit.ts';
-import type { CounterEntry, Counters } from '../backends/key.ts';
+import type { Counters } from '../backends/key.ts';
 import { isReservation, isShared, limitsInFlight } from '../holds/limits.ts';
 import type { Debit } from '../ledger/debit.ts';
+import { type Counted, countedBy } from '../rules/match/match.ts';
 import type { RuleLimit } from '../rules/match/tree.ts';
 
 /**
@@ -27,18 +28,13 @@ function rank({ limit, policy }: RuleLimit): number {
 }
 
 /** The debit with its hits as usage: of the child, if children share the limit. */
-export function meteredDebit(debit: Debit, { counters }: { readonly counters: Counters }, found: NamedChild): Debit {
-  const { domain, entries, children = [] } = found;
+export function meteredDebit(
+  debit: Debit,
+  { counters }: { readonly counters: Counters },
+  found: Counted & { domain: string },
+): Debit {
   const { limit } = debit;
-  if (children.length === 0 || !isShared(limit))
+  if (!found.children?.length || !isShared(limit))
     return { ...debit, metered: debit.policy.charge === 'always' ? 'all' : true };
-  const own = children.map((value, at): CounterEntry => ({ key: limit.path[at]?.key ?? '', value }));
-  return { ...debit, metered: true, usageKey: counters(limit, domain, [...entries, ...own]).key };
-}
-
-/** The entries of a counter, and the values of those that name children of its limit. */
-interface NamedChild {
-  readonly domain: string;
-  readonly entries: readonly CounterEntry[];
-  readonly children?: readonly string[];
+  return { ...debit, metered: true, usageKey: counters(limit, found.domain, countedBy(found)).key };
 }

@@ -52,12 +52,15 @@ export function readPriority(written: string): number | undefined {
 /** The threshold of a priority that a request states. */
 export const statedThreshold = (stated: string): number => readPriority(stated) ?? DEFAULT_THRESHOLD;
 
-/** The claim of hits on a shared limit. @param values  those of the entries that name the children, from the top */
-export function claimShare(limit: AnyLimit & Partial<Sharing>, values: readonly string[]): ShareClaim {
+/** The claim of hits on a shared limit. @param path  the entries that name the children, from the top */
+export function claimShare(
+  limit: AnyLimit & Partial<Sharing>,
+  path: readonly { readonly value: string }[],
+): ShareClaim {
   const { thresholdAt, threshold } = limit;
   const children: number[] = [];
-  for (const value of values) children.push(hashHolder(`${children.at(-1) ?? ''}|${value}`));
+  for (const { value } of path) children.push(hashHolder(`${children.at(-1) ?? ''}|${value}`));
   if (thresholdAt === undefined) return { children };
-  const stated = statedThreshold(values[thresholdAt] ?? '');
+  const stated = statedThreshold(path[thresholdAt]?.value ?? '');
   return { children, threshold: Math.min(stated, threshold ?? stated) };
 }

@@ -1,9 +1,9 @@
 import type { Clock } from '../../base/clock.ts';
 import type { WireRequest } from '../../edge/wire/wire.ts';
 import { createCounterKeys } from '../../engine/backends/key.ts';
-import type { Answer } from '../../engine/decide/decide.ts';
+import type { Answer, Verdict } from '../../engine/decide/decide.ts';
 import { isCommit } from '../../engine/holds/reports.ts';
-import { countedEntries } from '../../engine/rules/match/match.ts';
+import { countedBy } from '../../engine/rules/match/match.ts';
 import { counterSubject } from '../replay/figures.ts';
 import { identifyClients, isSampled } from './key-sample.ts';
 import type { RuleArrival } from './rule-sketches.ts';
@@ -44,16 +44,15 @@ export class ArrivalLog {
     if (!sample) return;
     const timeMs = this.#clock();
     const clients = identifyClients(descriptors, sample.seed);
-    for (let at = 0; at < verdicts.length; at++) {
-      const verdict = verdicts[at];
-      if (verdict?.kind !== 'limited' || verdict.hits <= 0 || isCommit(verdict.decision)) continue;
-      const { rule, limit, hits, decision } = verdict;
-      if (!rule.place) continue; // a limit from the request
-      const key = counterSubject(this.#findKey(limit, domain, countedEntries(rule, descriptors[at]?.entries ?? [])));
-      if (!isSampled(sample.seed, key, sample.level)) continue;
-      const refusedBy = decision.code === 'OVER_LIMIT' ? limit.windowMs : undefined;
-      this.#arrivals.push({ rule: rule.path, key, hits, timeMs, refusedBy, client: clients[at] });
-    }
+    for (let at = 0; at < verdicts.length; at++)
+      for (let verdict: Verdict | undefined = verdicts[at]; verdict?.kind === 'limited'; verdict = verdict.beside) {
+        const { rule, found, limit, hits, decision } = verdict;
+        if (hits <= 0 || isCommit(decision) || !rule.place) continue; // without a place, the limit came with the request
+        const key = counterSubject(this.#findKey(limit, domain, countedBy(found)));
+        if (!isSampled(sample.seed, key, sample.level)) continue;
+        const refusedBy = decision.code === 'OVER_LIMIT' ? limit.windowMs : undefined;
+        this.#arrivals.push({ rule: rule.path, key, hits, timeMs, refusedBy, client: clients[at] });
+      }
     if (this.#arrivals.length > MAX_BUFFERED_ARRIVALS) this.#raiseTo(sample.level + 1);
   }
 

@@ -10,7 +10,7 @@ import type { Answer, RateLimitRequest, RequestDescriptor, Verdict } from '../..
 import { describeApplied } from '../../engine/decide/overrides.ts';
 import { shownRemaining } from '../../engine/decide/shown.ts';
 import { spareTexts, untoldFacts, wouldRefuse } from '../../engine/decide/would-refuse.ts';
-import { type Entry, match, stopReasons } from '../../engine/rules/match/match.ts';
+import { type Entry, stopReasons } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
 import type { Logger } from '../../operate/observe/log.ts';
@@ -106,7 +106,7 @@ function createRecord(wire: WireRequest, answer: Answer, options: RequestLogOpti
       const { fromCache, fromLease, degraded } = decision;
       return {
         ...found,
-        key: shownKey(domain, descriptor, verdict, options),
+        key: shownKey(domain, verdict, options),
         limit: describeApplied(verdict),
         code,
         remaining: leftOf(verdict),
@@ -137,8 +137,10 @@ function writeLines(wire: WireRequest, answer: Answer, options: RequestLogOption
   });
 }
 
+type Limited = Extract<Verdict, { kind: 'limited' }>;
+
 /** The remaining hits, as answers show them; of a budget an amount. */
-const leftOf = (verdict: Extract<Verdict, { kind: 'limited' }>): number | string => {
+const leftOf = (verdict: Limited): number | string => {
   const { currency } = verdict.limit;
   const left = shownRemaining(verdict);
   return currency === undefined ? left : showMoney(left, currency);
@@ -156,7 +158,7 @@ function describeVerdict(
     return `descriptor does not match any limit, no limits applied: ${reason}`;
   }
   const { rule, code } = verdict;
-  const key = shownKey(domain, descriptor, verdict, options);
+  const key = shownKey(domain, verdict, options);
   const what = `applying limit: ${describeApplied(verdict)}, rule ${describeRulePlace(rule)}, key ${key}`;
   return `${what}: ${code}, ${descriptor.hits} hit${descriptor.hits === 1 ? '' : 's'}, ${leftOf(verdict)} remaining`;
 }
@@ -177,15 +179,6 @@ function explainUnlimited(
   return `${text}${rule ? ', which another rule of the request replaces' : ''}`;
 }
 
-/** The counter's key, with values as logged; undefined if the rules have changed since. */
-function shownKey(
-  domain: string,
-  descriptor: RequestDescriptor,
-  { rule, limit }: Extract<Verdict, { kind: 'limited' }>,
-  options: DecisionLogOptions,
-): string | undefined {
-  const tree = options.rules();
-  const found = tree && match(tree, domain, descriptor);
-  if (found?.kind !== 'limited' || found.rule.path !== rule.path) return undefined;
-  return options.counters(limit, domain, shownEntries(found.entries, options)).key;
-}
+/** The counter's key, with values as logged. */
+const shownKey = (domain: string, { limit, found }: Limited, options: DecisionLogOptions): string =>
+  options.counters(limit, domain, shownEntries(found.entries, options)).key;

@@ -31,7 +31,7 @@ import { type MatchTrace, trace } from './trace.ts';
 /** One debit of the request, as the copy of its counter answered it. */
 export interface ObservedDebit {
   readonly debit: Debit;
-  /** An earlier debit of the request is for the same counter. */
+  /** An earlier debit of the request changes the same counter. */
   readonly isRepeated: boolean;
   readonly nowMs: number;
   /** Why the counter could not be read. */
@@ -167,8 +167,8 @@ function explainObserved(
   const { key, limit, kind } = debit;
   const hits = kind === 'give_back' ? -debit.hits : debit.hits;
   const counter = { counter: key, ...(failure !== undefined && { failure }) };
-  if (!decision)
-    return { ...counter, ...(failure === undefined && { before: counterState(limit, before, nowMs, debit) }) };
+  const isShown = failure === undefined && !isRepeated; // the states are those of the whole request
+  if (!decision) return { ...counter, ...(isShown && { before: counterState(limit, before, nowMs, debit) }) };
   const source = answerSource(decision);
   const isOver = decision.code === 'OVER_LIMIT';
   const { retryAfterMs, delayMs, soft, reservation, share } = decision;
@@ -176,7 +176,7 @@ function explainObserved(
     ...counter,
     code: decision.code,
     source,
-    ...(failure === undefined && {
+    ...(isShown && {
       before: counterState(limit, before, nowMs, debit),
       after: counterState(limit, after, nowMs, debit),
       drawing: drawState(limit, before, nowMs),

@@ -105,13 +105,14 @@ class CopiedCounters {
     const fork = await copyCounters([...request, ...others], this.#ledger, how.timeoutMs);
     const children = this.#named.map((one) => readChildren(one, fork));
     const before = request.map((debit) => fork.readState(debit));
-    const keys = request.map(({ key }) => key);
     const entries = await fork.ledger.debit(request, how);
+    const changed = new Set<string>();
     const observed = request.map((debit, at) => {
       const entry = entries[at];
       const decision = entry && entry.code !== 'UNAVAILABLE' ? entry : undefined;
       const [nowMs, failure] = [fork.nowMs(debit), fork.findFailure(debit)];
-      const isRepeated = keys.indexOf(debit.key) < at;
+      const isRepeated = changed.has(debit.key);
+      if (debit.kind !== 'peek') changed.add(debit.key);
       return { debit, isRepeated, nowMs, failure, before: before[at], after: fork.readState(debit), decision };
     });
     this.found = { observed, children };

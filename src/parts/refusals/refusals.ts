@@ -6,7 +6,7 @@ import { BLOCK_COUNTER, describeApplied } from '../../engine/decide/overrides.ts
 import { describeWouldRefuse, wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import { isShared } from '../../engine/holds/limits.ts';
 import { answerSource } from '../../engine/ledger/debit.ts';
-import { countedEntries, type Entry, orderedBy } from '../../engine/rules/match/match.ts';
+import { countedBy, countedEntries, type Entry, orderedBy } from '../../engine/rules/match/match.ts';
 import { ApiProblem } from '../../operate/admin/problem.ts';
 import { passesInMs } from '../../operate/admin/shown.ts';
 import { describeShare, sourceTexts, withBlock, writeSum } from '../lab/counters/counter-state.ts';
@@ -74,6 +74,9 @@ export class RefusalSample {
     const kept = answer.verdicts
       .slice(0, MAX_DESCRIPTORS)
       .map((verdict, at) => describe(verdict, descriptors[at]?.entries ?? []));
+    const [first] = answer.verdicts;
+    for (let one = first?.kind === 'limited' ? first.beside : undefined; one; one = one.beside)
+      kept.push(describe(one, []));
     const requestId = findRequestId(descriptors, answer);
     const spared = describeWouldRefuse(answer);
     this.#kept[this.#total++ % this.#max] = {
@@ -112,7 +115,8 @@ function findRequestId(
 }
 
 function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescriptor {
-  const counted = 'rule' in verdict ? countedEntries(verdict.rule, entries) : entries;
+  const ofRule = 'rule' in verdict ? countedEntries(verdict.rule, entries) : entries;
+  const counted = verdict.kind === 'limited' ? countedBy(verdict.found) : ofRule;
   const cut = counted.slice(0, MAX_ENTRIES).map(({ key, value }) => ({ key: keptText(key), value: keptText(value) }));
   if (verdict.kind !== 'limited')
     return { entries: cut, outcome: verdict.kind, ...('rule' in verdict && { rule: verdict.rule.path }) };

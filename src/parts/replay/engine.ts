@@ -2,22 +2,14 @@ import { isPending } from '../../base/later.ts';
 import { TooCostly } from '../../base/request-work.ts';
 import { MAX_UINT32 } from '../../edge/wire/wire.ts';
 import { unitMs } from '../../engine/algorithms/limit.ts';
-import { type CounterEntry, type CounterKey, type CounterKeys, createCounterKeys } from '../../engine/backends/key.ts';
+import { type CounterKeys, createCounterKeys, ownCounters } from '../../engine/backends/key.ts';
 import type { MemoryBackend } from '../../engine/backends/memory/backend.ts';
-import {
-  type Answer,
-  type Decider,
-  decide,
-  InvalidRequest,
-  type RateLimitRequest,
-  type Verdict,
-} from '../../engine/decide/decide.ts';
+import { type Decider, decide, InvalidRequest, type Verdict } from '../../engine/decide/decide.ts';
 import { createOfflineDecider } from '../../engine/decide/offline.ts';
 import { Overrides } from '../../engine/decide/overrides.ts';
 import { shownRemaining } from '../../engine/decide/shown.ts';
-import type { Limit } from '../../engine/holds/limits.ts';
 import { createEstimates } from '../../engine/ledger/estimates.ts';
-import { countedEntries } from '../../engine/rules/match/match.ts';
+import { countedBy } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { hashBlind } from './hashed-values.ts';
 import type { TrafficCounts } from './input.ts';
@@ -35,20 +27,11 @@ interface EngineOptions extends Pick<Decider, 'shadowMode' | 'quotaMode' | 'spen
   readonly memory: { readonly maxCounters: number; readonly maxBytes: number };
 }
 
-/** A counter for which a request built a key. */
-interface Named {
-  readonly limit: Limit;
-  readonly entries: readonly CounterEntry[];
-  readonly key: CounterKey;
-}
-
 /** Answers recorded requests as a service with counters in memory would have answered at that time. */
 export class ReplayEngine {
   readonly #decider: Decider;
   readonly #memory: MemoryBackend;
   readonly #overrides: Overrides;
-  /** Counters of the current request, in the order of its descriptors. */
-  readonly #named: Named[] = [];
   readonly #keys: CounterKeys = createCounterKeys('');
   #nowMs = 0;
   /** Whether the current request has hashed values. */
@@ -65,11 +48,7 @@ export class ReplayEngine {
       rules: () => (this.#isHashed ? blind : rules),
       overrides: this.#overrides,
       estimates: createEstimates(),
-      counters: (limit, domain, entries) => {
-        const key = this.#keys(limit, domain, entries);
-        this.#named.push({ limit, entries, key });
-        return { key };
-      },
+      counters: ownCounters(this.#keys),
     };
   }
 
@@ -82,66 +61,35 @@ export class ReplayEngine {
   answer({ timeMs, request, timeoutMs, overrides, hashedBy }: RecordedRequest): ReplayedAnswer {
     this.#nowMs = timeMs;
     this.#isHashed = hashedBy !== undefined;
-    this.#named.length = 0;
     if (overrides) this.#overrides.replace(overrides);
     const answer = decide(request, this.#decider, timeoutMs ?? Number.POSITIVE_INFINITY);
     if (isPending(answer)) throw new Error('counters in memory answer without a promise');
-    return { code: answer.overallCode, descriptors: this.#listDescriptors(answer, request) };
+    const descriptors = answer.verdicts.map((verdict) => this.#describe(verdict, request.domain));
+    return { code: answer.overallCode, descriptors };
   }
 
-  #listDescriptors({ verdicts, unmet }: Answer, request: RateLimitRequest): readonly ReplayedDescriptor[] {
-    const { domain, descriptors } = { ...request, ...unmet };
-    let at = 0;
-    return verdicts.map((verdict, place) => {
-      if (verdict.kind !== 'limited') return toDescriptor(verdict);
-      const end = this.#findEnd(at);
-      while (at < end - 1 && this.#named[at]?.limit !== verdict.limit) at++;
-      const { rule, limit } = verdict;
-      const isChild = rule.sharedBelow !== undefined; // listed by itself
-      const sent = descriptors[place]?.entries ?? [];
-      const key = isChild ? this.#keys(limit, domain, countedEntries(rule, sent)) : this.#named[at]?.key;
-      at = end;
-      return toDescriptor(verdict, key);
-    });
-  }
-
-  /**
-   * End of the counters that belong to the same descriptor as the one at `start`. The next descriptor begins where the
-   * entries change or the first limit repeats.
-   */
-  #findEnd(start: number): number {
-    const first = this.#named[start];
-    let end = start + 1;
-    for (; end < this.#named.length; end++) {
-      const next = this.#named[end];
-      if (next?.entries !== first?.entries || next?.limit === first?.limit) break;
+  #describe(verdict: Verdict, domain: string): ReplayedDescriptor {
+    switch (verdict.kind) {
+      case 'limited': {
+        const { rule, found, code, limit, decision } = verdict;
+        const { requestsPerUnit, windowMs, currency } = limit;
+        const shown = {
+          rule: rule.path,
+          key: this.#keys(limit, domain, countedBy(found)), // children of shared limits are listed by themselves
+          code,
+          remaining: shownRemaining(verdict),
+          limit: requestsPerUnit,
+          windowMs,
+          hits: verdict.hits,
+          ...(currency !== undefined && { currency }),
+        };
+        return code === decision.code ? shown : { ...shown, wouldRefuse: true };
+      }
+      case 'unlimited':
+        return { rule: verdict.rule.path, code: 'OK', remaining: MAX_UINT32 };
+      default:
+        return { code: 'OK', remaining: 0 };
     }
-    return end;
-  }
-}
-
-/** The answer to a descriptor, from any source of decisions. */
-function toDescriptor(verdict: Verdict, key?: CounterKey): ReplayedDescriptor {
-  switch (verdict.kind) {
-    case 'limited': {
-      const { rule, code, limit, decision } = verdict;
-      const { requestsPerUnit, windowMs, currency } = limit;
-      const found = {
-        rule: rule.path,
-        key,
-        code,
-        remaining: shownRemaining(verdict),
-        limit: requestsPerUnit,
-        windowMs,
-        hits: verdict.hits,
-        ...(currency !== undefined && { currency }),
-      };
-      return code === decision.code ? found : { ...found, wouldRefuse: true };
-    }
-    case 'unlimited':
-      return { rule: verdict.rule.path, code: 'OK', remaining: MAX_UINT32 };
-    default:
-      return { code: 'OK', remaining: 0 };
   }
 }
 

@@ -10,7 +10,7 @@ export const openTop =
   () => {
     const top = new TopKeys(maxBytes);
     return {
-      answered: ({ descriptors }, answer) => top.answered(answer.unmet?.descriptors ?? descriptors, answer),
+      answered: (_, answer) => top.answered(answer),
       asked: (question: TopQuestion) =>
         question.kind === 'clients' ? top.refused(question) : top.lists(question.by, question),
       close: every(SLOT_MS, () => top.rotate()),

@@ -2,7 +2,7 @@ import { inTurns } from '../../base/slices.ts';
 import type { Answer, Code, Verdict } from '../../engine/decide/decide.ts';
 import { hitsOf } from '../../engine/decide/priced.ts';
 import { isCommit } from '../../engine/holds/reports.ts';
-import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
+import { countedBy } from '../../engine/rules/match/match.ts';
 import { ByteBudget, RotatingTop } from '../lab/sketches/rotating-top.ts';
 import type { ClientsQuestion, RefusedTop, RuleTop, SelectedRules } from '../lab/sketches/rule-top.ts';
 import { Sample } from '../lab/sketches/sample.ts';
@@ -17,12 +17,6 @@ export const SHARED_TABLE = '(rules without a table of their own)';
 
 /** The fraction of the memory reserved for the shared table. */
 const SHARED_PART = 1 / 8;
-
-/** How many hits a sampled hit stands for, and how many requests. */
-interface Weight {
-  readonly weight: number;
-  readonly ofRequest: number;
-}
 
 type LimitedVerdict = Extract<Verdict, { kind: 'limited' }>;
 
@@ -49,26 +43,22 @@ export class TopKeys {
     return this.#budget.usedBytes;
   }
 
-  /** @param descriptors  the request's, in the order of the verdicts */
-  answered(descriptors: readonly { readonly entries: readonly Entry[] }[], { verdicts, overallCode }: Answer): void {
-    for (let at = 0; at < verdicts.length; at++) {
-      const verdict = verdicts[at];
-      if (verdict?.kind !== 'limited' || verdict.hits <= 0) continue;
-      const hits = hitsOf(verdict);
-      const weight = this.#sample.weightOf(hits);
-      if (weight > 0)
-        this.#count(descriptors[at]?.entries ?? [], verdict, { weight, ofRequest: weight / hits }, overallCode);
-    }
+  answered({ verdicts, overallCode }: Answer): void {
+    for (const verdict of verdicts) if (verdict.kind === 'limited') this.#count(verdict, overallCode);
   }
 
-  #count(entries: readonly Entry[], verdict: LimitedVerdict, { weight, ofRequest }: Weight, overall: Code): void {
-    const { rule, decision, code, shadowRefusals } = verdict;
-    if (isCommit(decision)) return;
-    const name = createTopName(countedEntries(rule, entries));
+  #count(verdict: LimitedVerdict, overall: Code): void {
+    const { rule, found, decision, code, shadowRefusals, beside } = verdict;
+    if (beside) this.#count(beside, overall);
+    if (verdict.hits <= 0 || isCommit(decision)) return;
+    const hits = hitsOf(verdict);
+    const weight = this.#sample.weightOf(hits);
+    if (weight === 0) return;
+    const name = createTopName(countedBy(found));
     this.#add(rule.path, 'hits', name, weight);
     if (code === 'OVER_LIMIT' && overall === 'OVER_LIMIT') {
       this.#add(rule.path, 'refusals', name, weight);
-      this.#add(rule.path, 'refused_requests', name, ofRequest); // 1, unless requests are sampled
+      this.#add(rule.path, 'refused_requests', name, weight / hits); // 1, unless requests are sampled
     } else if (decision.code === 'OVER_LIMIT' || shadowRefusals) this.#add(rule.path, 'shadowed', name, weight);
   }
 

@@ -29,7 +29,7 @@ function limited(path: string, decision: Partial<Limited['decision']> = {}, chan
   const decided = { code: 'OK', ...plain, ...decision } as const;
   const rule = ruleOf({ path });
   const shown = { rule, levels: rule.levels, limit, label: labelOf(limit, { unit: 'MINUTE' }), policy: {}, hits: 1 };
-  return { kind: 'limited', ...shown, code: decided.code, decision: decided, ...changes };
+  return { kind: 'limited', found: { entries: [] }, ...shown, code: decided.code, decision: decided, ...changes };
 }
 
 const refused = (path: string, retryAfterMs: number, changes: Partial<Limited> = {}): Limited =>

@@ -18,6 +18,7 @@ function verdict(
     kind: 'limited',
     rule: ruleOf(),
     levels: ['k'],
+    found: { entries: [] },
     limit: fixedWindowOf(requestsPerUnit, unitMs.MINUTE),
     label: { name: '', unit: 'MINUTE', unitMultiplier: 1 },
     policy: { ...(shadow && { shadow }), ...(mode === 'quota over' && { quota: true }) },

@@ -45,7 +45,16 @@ function verdictOf(rule: Rule, decisions: readonly Decision[], shadow = false): 
   if (!shown) return { kind: 'no_rule' };
   const code = shadow ? 'OK' : shown.decision.code;
   const several = applied.length > 1 ? applied : undefined;
-  return { kind: 'limited', rule, levels: rule.levels, ...shown, hits: 1, code, applied: several };
+  return {
+    kind: 'limited',
+    rule,
+    levels: rule.levels,
+    found: { entries: [] },
+    ...shown,
+    hits: 1,
+    code,
+    applied: several,
+  };
 }
 
 const answerOf = (verdicts: readonly Verdict[]): Answer => {

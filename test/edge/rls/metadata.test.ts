@@ -22,6 +22,7 @@ function limited(decision: Partial<Limited['decision']> = {}): Limited {
     kind: 'limited',
     rule,
     levels: rule.levels,
+    found: { entries: [] },
     limit,
     label,
     policy: {},

@@ -124,6 +124,7 @@ describe('an answer', () => {
     kind: 'limited',
     rule,
     levels: rule.levels,
+    found: { entries: [] },
     limit,
     label,
     policy: {},

@@ -51,6 +51,7 @@ function saidBy(
     kind: 'limited',
     rule,
     levels: rule.levels,
+    found: { entries: [] },
     limit,
     label: labelOf(limit),
     policy,

@@ -15,10 +15,10 @@ descriptors:
 const [rule] = rules.rules;
 
 /** The verdict of the rule's limit on a hit. */
-function limited(before: number): Verdict {
+function limited(user: string, before: number): Verdict {
   const verdict = verdictOf(['user'], { before });
   if (verdict.kind !== 'limited' || !rule) throw new Error('the rule limits');
-  return { ...verdict, rule };
+  return { ...verdict, rule, found: { entries: [{ key: 'user', value: user }] } };
 }
 
 function answer(log: ArrivalLog, user: string, before = 0): void {
@@ -30,7 +30,7 @@ function answer(log: ArrivalLog, user: string, before = 0): void {
       is_negative_hits: false,
     },
   ];
-  log.answered({ domain: 'demo', descriptors, hits_addend: 0 }, answerOf([limited(before)]));
+  log.answered({ domain: 'demo', descriptors, hits_addend: 0 }, answerOf([limited(user, before)]));
 }
 
 test('nothing is logged before the first collection, and each arrival is collected once', () => {

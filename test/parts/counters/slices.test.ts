@@ -176,8 +176,15 @@ test('the rule of a counter is found with a few lookups in a map, regardless of 
 test('one table of top keys is listed per turn', async () => {
   const top = new TopKeys(2 ** 24);
   for (let at = 0; at < 100; at++) {
-    const verdict = { kind: 'limited', rule: ruleOf({ path: `demo.k${at}` }), hits: 1, decision: { code: 'OK' } };
-    top.answered([{ entries: [{ key: 'k', value: 'v' }] }], {
+    const found = { entries: [{ key: 'k', value: 'v' }] };
+    const verdict = {
+      kind: 'limited',
+      rule: ruleOf({ path: `demo.k${at}` }),
+      found,
+      hits: 1,
+      decision: { code: 'OK' },
+    };
+    top.answered({
       ...{ overallCode: 'OK', shadowed: false, delayMs: 0 },
       verdicts: [verdict as never], // the only properties that are read
     });

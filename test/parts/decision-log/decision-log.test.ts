@@ -1,9 +1,10 @@
 import '../../helpers/realm.ts';
 import type { WireRequest } from '../../../src/edge/wire/wire.ts';
 import { createCounterKeys, ownCounters } from '../../../src/engine/backends/key.ts';
-import { decide } from '../../../src/engine/decide/decide.ts';
+import { type Decider, decide } from '../../../src/engine/decide/decide.ts';
 import { createDecisionLog } from '../../../src/parts/decision-log/decision-log.ts';
 import { deciderOf } from '../../helpers/decider.ts';
+import { overridesFor } from '../../helpers/overrides.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 
 type DecisionLogOptions = Parameters<typeof createDecisionLog>[0];
@@ -28,7 +29,12 @@ const request = (domain: string, ...keys: readonly string[]): WireRequest => ({
 });
 
 /** Logs `times` equal requests. @returns the written lines */
-async function logged(wire: WireRequest, times: number, options: Partial<DecisionLogOptions>) {
+async function logged(
+  wire: WireRequest,
+  times: number,
+  options: Partial<DecisionLogOptions>,
+  decider: Decider = deciderOf(rules),
+) {
   const lines: string[] = [];
   const decisions: object[] = [];
   let dropped = 0;
@@ -46,7 +52,6 @@ async function logged(wire: WireRequest, times: number, options: Partial<Decisio
     random: () => 0.5,
     ...options,
   });
-  const decider = deciderOf(rules);
   const descriptors = wire.descriptors.map(({ entries }) => ({ entries, requestLimit: undefined, hits: 1 }));
   for (let sent = 0; sent < times; sent++) {
     const answer = await decide({ domain: wire.domain, descriptors }, decider, 1_000);
@@ -66,6 +71,25 @@ test('a limit in shadow mode is named if it would have refused', async () => {
   const would_refuse = [{ descriptor: 0, rule: 'shop.user', limit: '1 per hour', reason: 'shadow' }];
   expect(decisions[1]).toMatchObject({ code: 'OK', would_refuse, descriptors: [{ limit: '2 per day' }] });
   expect(decisions[0]).not.toHaveProperty('would_refuse');
+});
+
+test('the key is that of the counter, also of an override whose rule has one counter for several values', async () => {
+  const tree = rulesFrom(`
+domain: shop
+descriptors:
+  - { key: user, value: a*, share_threshold: true, rate_limit: { unit: day, requests_per_unit: 5 } }
+`);
+  const { entries } = request('shop', 'user').descriptors[0] ?? { entries: [] };
+  const keys: string[] = [];
+  const { ledger, ...others } = deciderOf(tree, { overrides: overridesFor('shop', entries) });
+  const debit: Decider['ledger']['debit'] = (debits, how) => {
+    keys.push(...debits.map(({ key }) => key));
+    return ledger.debit(debits, how);
+  };
+  const options = { rules: () => tree };
+  const { lines, decisions } = await logged(request('shop', 'user'), 1, options, { ...others, ledger: { debit } });
+  expect(decisions).toMatchObject([{ descriptors: [{ key: keys[0], limit: '1 per minute' }] }]);
+  expect(lines[0]).toContain(`key ${keys[0]}: OK`);
 });
 
 test('a replaced rule is marked, and an unknown domain is logged with the existing ones', async () => {

@@ -370,6 +370,12 @@ test('explain shows the sum of each of two descriptors that spend on the same co
     '1 + 1 = 2 ≤ 2, after the descriptors above',
     '2 + 1 = 3 > 2, after the descriptors above',
   ]);
+  const states = descriptors.map(({ limits }) => [limits[0]?.before?.used, limits[0]?.after?.used]);
+  expect(states).toEqual([
+    [0, 3], // of the whole request
+    [undefined, undefined],
+    [undefined, undefined],
+  ]);
 });
 
 test('explain names the rule that replaces a limit', async () => {

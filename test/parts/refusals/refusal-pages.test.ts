@@ -9,6 +9,7 @@ import { RefusalSample, refusalPage } from '../../../src/parts/refusals/refusals
 import { fakeClock } from '../../helpers/clock.ts';
 import { deciderOf } from '../../helpers/decider.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
+import { overridesFor } from '../../helpers/overrides.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 import { wholeScope } from '../../helpers/scope.ts';
 
@@ -45,6 +46,34 @@ test('consecutive pages have every refusal exactly once, even if many share a mi
       expect(read.toSorted()).toEqual(expected.toSorted());
     }),
   );
+});
+
+test('a refusal names the counters that refuse, also that of an override and that of a requirement', async () => {
+  const rules = rulesFrom(`
+domain: demo
+require: { keys: [customer], limit: { unit: minute, requests_per_unit: 0 } }
+descriptors:
+  - { key: path, value: /login*, share_threshold: true, rate_limit: { unit: hour, requests_per_unit: 9 } }
+`);
+  const entries = [{ key: 'path', value: '/login/1' }];
+  const [decider, sample] = [
+    deciderOf(rules, { overrides: overridesFor('demo', entries) }),
+    new RefusalSample(9, fakeClock()),
+  ];
+  for (let request = 0; request < 2; request++) {
+    const descriptors = [{ entries, hits: 1, requestLimit: undefined }];
+    sample.answered('demo', descriptors, await decide({ domain: 'demo', descriptors }, decider, 1_000));
+  }
+  const shown = sample
+    .report()
+    .refusals.map(({ descriptors }) =>
+      descriptors.map(({ entries: [first], code, limit }) => `${first?.key}=${first?.value}: ${code}, ${limit}`),
+    );
+  const required = 'missing=customer: OVER_LIMIT, 0 per minute';
+  expect(shown.map((lines) => lines.toSorted())).toEqual([
+    [required, 'path=/login/1: OK, 1 per minute'],
+    [required, 'path=/login/1: OVER_LIMIT, 1 per minute'],
+  ]);
 });
 
 test('refusals that were replaced before they were read are counted as lost', () => {

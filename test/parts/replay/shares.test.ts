@@ -108,3 +108,21 @@ label: { field: label, allow: allow, refuse: refuse }
   expect(one?.wrong).toBeGreaterThan(2 * (other?.wrong ?? Number.POSITIVE_INFINITY));
   expect(other?.missed).toBeLessThan((one?.missed ?? 0) / 1.2);
 });
+
+test('replay names the counter of a requirement that refuses before the rule of the request', async () => {
+  const rules = rulesFrom(`
+domain: demo
+require: { keys: [customer], per: [tenant], limit: { unit: minute, requests_per_unit: 1 } }
+descriptors:
+  - { key: tenant, rate_limits: [{ unit: minute, requests_per_unit: 9 }, { unit: hour, requests_per_unit: 90 }] }
+`);
+  const memory = { maxCounters: 10_000, maxBytes: 10_000_000 };
+  const engine = new ReplayEngine(rules, { shadowMode: false, quotaMode: false, spend: 'each', memory });
+  const { descriptors } = engine.answer({ timeMs: 1_700_000_000_000, request: decodeRequest(requestOf('tenant=a')) });
+  expect(descriptors).toEqual([
+    expect.objectContaining({
+      rule: 'demo.missing_customer.tenant',
+      key: 'fixed_window.2|60000|4:demo|7:missing|8:customer|6:tenant|1:a',
+    }),
+  ]);
+});

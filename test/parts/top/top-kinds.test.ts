@@ -1,8 +1,10 @@
 import { type Decider, decide } from '../../../src/engine/decide/decide.ts';
+import { MISSING } from '../../../src/engine/rules/read/requirement.ts';
 import { describeKey } from '../../../src/parts/lab/sketches/rule-top.ts';
 import { type TopKind, topKinds } from '../../../src/parts/lab/sketches/shapes.ts';
 import { TopKeys } from '../../../src/parts/top/top-keys.ts';
 import { deciderOf } from '../../helpers/decider.ts';
+import { overridesFor } from '../../helpers/overrides.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 
 /** The hits of each kind after three hits on a rule of one per minute. */
@@ -17,7 +19,7 @@ async function totalsOf(
     ...{ entries: [{ key, value: 'a' }], hits: 1, requestLimit: undefined },
   }));
   for (let request = 0; request < 3; request++)
-    top.answered(descriptors, await decide({ domain: 'demo', descriptors }, decider, Number.POSITIVE_INFINITY));
+    top.answered(await decide({ domain: 'demo', descriptors }, decider, Number.POSITIVE_INFINITY));
   const totals = await Promise.all(
     topKinds.map(async (kind) => [kind, (await top.lists(kind, { rule: 'demo.user' }))[0]?.list.total] as const),
   );
@@ -58,7 +60,7 @@ test('a client with few requests of many hits is refused less often than one wit
   const [decider, top] = [deciderOf(rules), new TopKeys(100_000)];
   const ask = async (value: string, hits: number): Promise<void> => {
     const descriptors = [{ entries: [{ key: 'user', value }], hits, requestLimit: undefined }];
-    top.answered(descriptors, await decide({ domain: 'demo', descriptors }, decider, Number.POSITIVE_INFINITY));
+    top.answered(await decide({ domain: 'demo', descriptors }, decider, Number.POSITIVE_INFINITY));
   };
   await ask('large', 21_000);
   for (let request = 0; request < 4; request++) await ask('small', 1);
@@ -83,9 +85,54 @@ test('values that share one counter are one client', async () => {
   const [decider, top] = [deciderOf(rules), new TopKeys(100_000)];
   for (const value of ['/login/1', '/login/2', '/login/3']) {
     const descriptors = [{ entries: [{ key: 'path', value }], hits: 1, requestLimit: undefined }];
-    top.answered(descriptors, await decide({ domain: 'demo', descriptors }, decider, Number.POSITIVE_INFINITY));
+    top.answered(await decide({ domain: 'demo', descriptors }, decider, Number.POSITIVE_INFINITY));
   }
   const [refused] = await top.lists('refused_requests');
   const clients = refused?.list.entries.map(({ key, count }) => [describeKey(key).entries, count]);
   expect(clients).toEqual([[[{ key: 'path', value: '/login*' }], 2]]);
+});
+
+test('a request without required keys counts under the requirement and under its own rule', async () => {
+  const rules = rulesFrom(
+    `domain: demo\nrequire: { keys: [customer], limit: { ${one} } }\ndescriptors:\n  - { key: user, rate_limit: { unit: hour, requests_per_unit: 2 } }`,
+  );
+  const [decider, top] = [deciderOf(rules), new TopKeys(100_000)];
+  const descriptors = [{ entries: [{ key: 'user', value: 'a' }], hits: 1, requestLimit: undefined }];
+  for (let request = 0; request < 3; request++)
+    top.answered(await decide({ domain: 'demo', descriptors }, decider, Number.POSITIVE_INFINITY));
+  const listed = async (kind: TopKind) =>
+    (await top.lists(kind)).flatMap(({ rule, list }) =>
+      list.entries.map(({ key, count }) => [rule, describeKey(key).entries, count]),
+    );
+  const missing = ['demo.missing_customer', [{ key: MISSING, value: 'customer' }]];
+  const own = ['demo.user', [{ key: 'user', value: 'a' }]];
+  expect(new Set(await listed('hits'))).toEqual(
+    new Set([
+      [...missing, 3],
+      [...own, 3],
+    ]),
+  );
+  expect(new Set(await listed('refusals'))).toEqual(
+    new Set([
+      [...missing, 2],
+      [...own, 1],
+    ]),
+  );
+});
+
+test('a client with an override of its own is named by the counter of the override', async () => {
+  const rules = rulesFrom(
+    `domain: demo\ndescriptors:\n  - { key: path, value: /login*, share_threshold: true, rate_limit: { ${one} } }`,
+  );
+  const [decider, top] = [
+    deciderOf(rules, { overrides: overridesFor('demo', [{ key: 'path', value: '/login/1' }]) }),
+    new TopKeys(100_000),
+  ];
+  for (const value of ['/login/1', '/login/2']) {
+    const descriptors = [{ entries: [{ key: 'path', value }], hits: 1, requestLimit: undefined }];
+    top.answered(await decide({ domain: 'demo', descriptors }, decider, Number.POSITIVE_INFINITY));
+  }
+  const [hits] = await top.lists('hits');
+  const values = hits?.list.entries.map(({ key }) => describeKey(key).entries[0]?.value);
+  expect(new Set(values)).toEqual(new Set(['/login/1', '/login*']));
 });

@@ -39,8 +39,8 @@ export type Match =
       readonly commits?: true;
       /** An operator's limit or block takes the place of the rule's limits. */
       readonly overridden?: true;
-      /** The values of the entries that name children of a shared limit, from the top; absent if there are none. */
-      readonly children?: readonly string[];
+      /** The entries that name children of a shared limit, from the top; absent if there are none. */
+      readonly children?: readonly Entry[];
       /** The levels of its name in statistics: the rule's own, or the descriptor's entries. */
       readonly levels: readonly string[];
     };
@@ -261,10 +261,17 @@ function withoutIds(
 /** @param below  the number of entries of the node whose limit is shared */
 function sharing({ rule, entries, levels }: LimitedMatch, below: number, sent: readonly Entry[]): Match {
   const above = entries.slice(0, below);
-  const children = entries.slice(below).map(({ value }) => value);
+  const children = entries.slice(below);
   const found: LimitedMatch = { kind: 'limited', rule, limits: rule.limits, entries: above, children, levels };
   return rule.ids === undefined ? found : { ...withoutIds(found, rule.ids, sent), children };
 }
+
+/** What names the counter of a match. */
+export type Counted = Pick<LimitedMatch, 'entries' | 'children'>;
+
+/** The entries in the name of a counter, and those that name children of its limit. */
+export const countedBy = ({ entries, children }: Counted): readonly Entry[] =>
+  children ? [...entries, ...children] : entries;
 
 /** The entries in the order of a rule that they match, to which the places of its ids refer. */
 export const orderedBy = ({ anyOrder }: Pick<Rule, 'anyOrder'>, sent: readonly Entry[]): readonly Entry[] =>

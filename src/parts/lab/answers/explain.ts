@@ -83,6 +83,7 @@ const explainedLimit = fields(
     source,
     /** Why the counter could not be read; its state is then absent. */
     failure: text,
+    /** Before and after the request; absent from further descriptors of the request with the same counter. */
     before: counterState,
     after: counterState,
     /** The state before, in the terms of the algorithm. */

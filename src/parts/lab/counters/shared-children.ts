@@ -51,11 +51,7 @@ export function namedChildren(
   const childAt = (path: readonly Entry[], limit: RuleLimit | undefined, isOwn: boolean): NamedChild[] => {
     const entry = path.at(-1);
     if (!entry || !limit || !isShared(limit.limit) || limit.limit.path.length !== path.length) return [];
-    const claim = claimShare(
-      limit.limit,
-      path.map(({ value }) => value),
-    );
-    const debit = sharedBy(createDebit(counter, limit, 0, false), claim);
+    const debit = sharedBy(createDebit(counter, limit, 0, false), claimShare(limit.limit, path));
     return [{ entry, limit: limit.limit, debit, isOwn }];
   };
   const onLevel = (depth: number): readonly NamedChild[] => {

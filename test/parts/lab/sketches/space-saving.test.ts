@@ -87,33 +87,35 @@ test.each([10, 900])('rules whose names, of %i characters, callers choose take n
   for (let rule = 0; rule < 20_000; rule++) {
     const value = Buffer.from(`${rule}`.padStart(length, 'n')).toString(); // in one piece, as from a request
     const decision = { code: 'OVER_LIMIT' };
-    const answer = { verdicts: [{ kind: 'limited', rule: ruleOf({ path: `d.user_${value}` }), decision, hits: 1 }] };
-    top.answered([{ entries: [{ key: 'user', value }] }], answer as never); // the only fields that are read
+    const found = { entries: [{ key: 'user', value }] };
+    const verdict = { kind: 'limited', rule: ruleOf({ path: `d.user_${value}` }), found, decision, hits: 1 };
+    top.answered({ verdicts: [verdict] } as never); // the only fields that are read
   }
   expect(heapBytes() - before).toBeLessThan(maxBytes);
   expect(top.bytes).toBeLessThanOrEqual(maxBytes);
 });
 
 /** An answer with one verdict, under `d.user`. */
-const createAnswer = (hits: number) =>
+const createAnswer = (hits: number, found: object) =>
   ({
-    verdicts: [{ kind: 'limited', rule: ruleOf({ path: 'd.user' }), decision: { code: 'OK' }, hits }],
+    verdicts: [{ kind: 'limited', rule: RULE, found, decision: { code: 'OK' }, hits }],
   }) as never; // the only fields that are read
 
-const userEntry = (value: string) => [{ entries: [{ key: 'user', value }] }];
+const RULE = ruleOf({ path: 'd.user' });
+
+const userEntry = (value: string) => ({ entries: [{ key: 'user', value }] });
 
 test('behind 20,000 requests in ten seconds a sample is counted, and no other descriptor is read', async () => {
   const top = new TopKeys(2 ** 20, new Sample(numbers(3)));
-  const threeHits = createAnswer(3);
   let reads = 0;
   const hit = (value: string): void => {
-    const descriptor = {
+    const found = {
       get entries() {
         reads++;
         return [{ key: 'user', value }];
       },
     };
-    top.answered([descriptor], threeHits);
+    top.answered(createAnswer(3, found));
   };
   const shown = async () => describeTop((await top.lists('hits'))[0] as RuleTop, 10, undefined);
   const hitsOf = async (value: string): Promise<number> =>
@@ -137,7 +139,6 @@ async function sampledZipf(processes: number, seed: number) {
   const requests = 250_000 * processes;
   const random = numbers(seed);
   const tables = Array.from({ length: processes }, (_, at) => new TopKeys(2 ** 24, new Sample(numbers(seed + at + 1))));
-  const answers = [createAnswer(1), createAnswer(1), createAnswer(1), createAnswer(5)];
   const exact = new Map<string, number>();
   let total = 0;
   for (let request = 0; request < requests; request++) {
@@ -146,7 +147,7 @@ async function sampledZipf(processes: number, seed: number) {
     const hits = request % 4 === 3 ? 5 : 1;
     total += hits;
     exact.set(key, (exact.get(key) ?? 0) + hits);
-    tables[Math.floor(random() * processes)]?.answered(userEntry(key), answers[request % 4] as never);
+    tables[Math.floor(random() * processes)]?.answered(createAnswer(hits, userEntry(key)));
   }
   const [merged] = mergeRules(await Promise.all(tables.map((table) => table.lists('hits'))));
   return { exact, total, shown: describeTop(merged as RuleTop, 100_000, undefined) };
@@ -174,13 +175,11 @@ test('sampled by two processes, Zipf hits are within the stated bounds, and ever
 test('rules that do not fit share a table, and give memory back when they are quiet', async () => {
   const top = new TopKeys(140_000);
   const decision = { code: 'OVER_LIMIT' };
-  const createAnswer = (rule: string) =>
-    ({
-      overallCode: 'OVER_LIMIT',
-      verdicts: [{ kind: 'limited', rule: ruleOf({ path: rule }), decision, code: 'OVER_LIMIT', hits: 1 }],
-    }) as never; // the only fields that are read
-  const hit = (rule: string, value: string) =>
-    top.answered([{ entries: [{ key: 'user', value }] }], createAnswer(rule));
+  const hit = (rule: string, value: string) => {
+    const found = userEntry(value);
+    const verdict = { kind: 'limited', rule: ruleOf({ path: rule }), found, decision, code: 'OVER_LIMIT', hits: 1 };
+    top.answered({ overallCode: 'OVER_LIMIT', verdicts: [verdict] } as never); // the only fields that are read
+  };
   for (let rule = 0; rule < 20; rule++) for (let user = 0; user < 100; user++) hit(`d.rule${rule}`, `u${user}`);
   const lists = await top.lists('refusals');
   expect(lists.map(({ rule }) => rule)).toContain(SHARED_TABLE);
