@@ -33,20 +33,21 @@ export function countInstances({ backend, keys, holder, every }: InstancesOption
     windowMs: TTL_MS,
   };
   const operation = { kind: 'spend', key: keys(limit, '', []), limit, hits: 1, blocks: false, holder } as const;
-  let count = 1;
+  let latest = 1;
+  let previous = 1;
   let isClosed = false;
   let retry: NodeJS.Timeout | undefined;
   const renew = async (): Promise<void> => {
     const [reply] = await backend.run([operation], { spend: 'each', timeoutMs: TIMEOUT_MS });
     clearTimeout(retry);
-    if (reply && reply.code !== 'UNAVAILABLE') count = Math.max(reply.holds?.held ?? 1, 1);
+    if (reply && reply.code !== 'UNAVAILABLE') [previous, latest] = [latest, reply.holds?.held ?? 1];
     else if (!isClosed) retry = setTimeout(renew, RETRY_MS).unref();
   };
   void renew();
   const stop = every(INTERVAL_MS, () => void renew());
   return {
-    /** As of the last answer of the store; at least 1. */
-    count: (): number => count,
+    /** The larger of the last two numbers: a store that has lost its counters knows all processes again an interval later. */
+    count: (): number => Math.max(previous, latest),
     close(): void {
       isClosed = true;
       clearTimeout(retry);

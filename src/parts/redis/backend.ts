@@ -23,12 +23,13 @@ import type { CounterKey } from '../../engine/backends/key.ts';
 import { type Lateness, PUNCTUAL } from '../../engine/backends/lateness.ts';
 import { scatter } from '../../engine/backends/scatter.ts';
 import { within } from '../../engine/backends/within.ts';
+import type { CircuitState } from '../../engine/open/open-backends.ts';
 import { type Batch, type BatchRequest, encodeBatch } from './batch.ts';
 import { decodeBatch, readClock } from './batch-reply.ts';
 import { Batcher } from './batcher.ts';
-import { type Breaker, Breakers } from './breaker.ts';
+import { Breaker } from './breaker.ts';
 import { Pipeline, StoreCommand } from './commands.ts';
-import { isQuiet, masters, type RedisConnection } from './connect.ts';
+import { isQuiet, masters, nameNode, type RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
 import { createProbe, isOfScripts, isRefusal, NOT_YET, type Probe, type ProbeOptions } from './probe.ts';
@@ -50,7 +51,6 @@ interface RedisBackendOptions {
   readonly isOneOfTwo?: boolean;
   /** A call that takes longer while this process runs counts as failed: see `Breaker`. */
   readonly slowMs?: number;
-  readonly breakers?: Breakers;
   /** Precedes every key, including those of counters. */
   readonly prefix?: string;
   readonly monotonicMs?: Monotonic;
@@ -82,10 +82,14 @@ export class RedisBackend implements Backend {
   readonly #clock: Clock;
   readonly #options: Required<Omit<RedisBackendOptions, 'usage' | 'probe'>> & Pick<RedisBackendOptions, 'usage'>;
   readonly #probe: Probe | undefined;
+  /** By node: its address as operators write it, `10.0.0.7:6379`. */
+  readonly #breakers = new Map<string, Breaker>();
   readonly #slotKeys: SlotKeys;
   readonly #windows: WindowCounts;
   /** By slot; without a Cluster, the one of `ONE_NODE`. */
   readonly #batchers = new Map<number, Batcher>();
+  /** The masters with slots, as last reported by a Cluster. */
+  #owners: ReadonlySet<string> = new Set();
   /** The nodes of slots, as last found. */
   readonly #nodes = new Map<number, { readonly name: string; readonly node: Redis }>();
   readonly #inNextTurn: (send: () => void) => void;
@@ -105,7 +109,6 @@ export class RedisBackend implements Backend {
    */
   constructor(redis: RedisConnection, clock: Clock, options: RedisBackendOptions = {}) {
     const monotonicMs = options.monotonicMs ?? processMonotonicMs;
-    const breakers = options.breakers ?? new Breakers(monotonicMs);
     const defaults = {
       atomic: 'request',
       replay: false,
@@ -119,7 +122,7 @@ export class RedisBackend implements Backend {
     } as const;
     this.#redis = redis;
     this.#clock = clock;
-    this.#options = { ...defaults, ...options, monotonicMs, breakers };
+    this.#options = { ...defaults, ...options, monotonicMs };
     this.#slotKeys = createSlotKeys(this.#options.prefix);
     this.atomic = this.#options.atomic;
     this.#inNextTurn = createWriteTurn(redis);
@@ -136,7 +139,12 @@ export class RedisBackend implements Backend {
     });
     const doubt = (): void => this.#listener?.doubted?.();
     redis.on('close', doubt);
-    if (redis instanceof Cluster) redis.on('+node', (node: Redis) => node.on('close', doubt));
+    if (redis instanceof Cluster) {
+      redis.on('+node', (node: Redis) => node.on('close', doubt));
+      redis.on('refresh', () => {
+        this.#owners = new Set(redis.slots.map(([master = '']) => master));
+      });
+    }
     this.#probe =
       options.probe &&
       createProbe({
@@ -232,8 +240,7 @@ export class RedisBackend implements Backend {
   }
 
   health(): BackendHealth {
-    const isWhole = this.#isUsable() && masters(this.#redis).every(({ status }) => status === 'ready');
-    const reason = isWhole ? this.#probe?.problem() : this.#lastError;
+    const reason = this.#isUsable() ? (this.#findLoss() ?? this.#probe?.problem()) : this.#lastError;
     if (reason === undefined) return { ready: true };
     const { name, isOneOfTwo } = this.#options;
     return { ready: false, reason: isOneOfTwo ? `${name}: ${reason}` : reason };
@@ -241,6 +248,22 @@ export class RedisBackend implements Backend {
 
   limitation(): string | undefined {
     return this.#probe?.limitation();
+  }
+
+  /** The circuits to the nodes that have counters: one that was replaced is not called again, and would stay open. */
+  circuits(): ReadonlyMap<string, CircuitState> {
+    const used = [...this.#breakers].filter(([node]) => !(this.#redis instanceof Cluster) || this.#owners.has(node));
+    return new Map(used.map(([node, { state }]) => [node, state]));
+  }
+
+  /** The master of a Cluster without a connection: ioredis makes one for the next call, and drops the failed one. */
+  #findLoss(): string | undefined {
+    if (this.#owners.size === 0) return undefined;
+    const connected = masters(this.#redis)
+      .filter(({ status }) => status === 'ready')
+      .map(nameNode);
+    const lost = [...this.#owners].find((owner) => !connected.includes(owner));
+    return lost && `no connection to ${lost}`;
   }
 
   async #testPlain(key: CounterKey): Promise<void> {
@@ -288,15 +311,19 @@ export class RedisBackend implements Backend {
     const name = this.#redis.slots[slot]?.[0];
     const known = this.#nodes.get(slot);
     if (known?.name === name && known?.node.status === 'ready') return known?.node;
-    const node = this.#redis.nodes('master').find(({ options: { host, port } }) => `${host}:${port}` === name);
+    const node = this.#redis.nodes('master').find((one) => nameNode(one) === name);
     if (name !== undefined && node) this.#nodes.set(slot, { name, node });
     return node;
   }
 
   /** The breaker of the node that has the slot. */
   #findBreaker(slot: number): Breaker {
-    const node = this.#redis instanceof Cluster ? this.#redis.slots[slot]?.[0] : undefined;
-    return this.#options.breakers.of(node ?? this.#options.name);
+    const node = (this.#redis instanceof Cluster && this.#redis.slots[slot]?.[0]) || this.#options.name;
+    const known = this.#breakers.get(node);
+    if (known) return known;
+    const fresh = new Breaker(this.#options.monotonicMs);
+    this.#breakers.set(node, fresh);
+    return fresh;
   }
 
   #openBatcher(slot: number): Batcher {

@@ -1,29 +1,6 @@
 import type { Monotonic } from '../../base/clock.ts';
 import type { CircuitState } from '../../engine/open/open-backends.ts';
 
-/** The breakers of all nodes that counters are on. */
-export class Breakers {
-  readonly #byNode = new Map<string, Breaker>();
-  readonly #monotonicMs: Monotonic;
-
-  constructor(monotonicMs: Monotonic) {
-    this.#monotonicMs = monotonicMs;
-  }
-
-  /** @param node  its address as operators write it: `10.0.0.7:6379` */
-  of(node: string): Breaker {
-    const known = this.#byNode.get(node);
-    if (known) return known;
-    const fresh = new Breaker(this.#monotonicMs);
-    this.#byNode.set(node, fresh);
-    return fresh;
-  }
-
-  states(): ReadonlyMap<string, CircuitState> {
-    return new Map([...this.#byNode].map(([node, breaker]) => [node, breaker.state]));
-  }
-}
-
 /** Consecutive failed calls before it opens. */
 const FAILURES_TO_OPEN = 2;
 /** Times that it stays open, doubled up to the longest, plus or minus a half. */

@@ -68,6 +68,9 @@ function readAtOnce(redis: Redis): void {
 export const masters = (redis: RedisConnection): readonly Redis[] =>
   redis instanceof Cluster ? redis.nodes('master') : [redis];
 
+/** The name of a Cluster's node, as it reports it. */
+export const nameNode = ({ options: { host, port } }: Redis): string => `${host}:${port}`;
+
 /** The handshake of ioredis, and none: some proxies close the connection on the first command that they do not know. */
 const HANDSHAKE = { protocol: 3, connectionName: 'weir', disableClientInfo: false } as const;
 const NO_HANDSHAKE = { protocol: 2, connectionName: undefined, disableClientInfo: true } as const;

@@ -1,3 +1,4 @@
+import { Cluster, type Redis } from 'ioredis';
 import { type Backend, StoreUnavailable } from '../../engine/backends/backend.ts';
 import { createCounterKeys } from '../../engine/backends/key.ts';
 import type { BackendContext, OpenBackends, RunScript } from '../../engine/open/open-backends.ts';
@@ -11,8 +12,7 @@ import {
 } from '../../engine/open/options.ts';
 import { describeAddress, expectedAddress, parseAddress } from '../../settings/redis-address.ts';
 import { RedisBackend } from './backend.ts';
-import { Breakers } from './breaker.ts';
-import { connect, isQuiet, type RedisConnection } from './connect.ts';
+import { connect, isQuiet, nameNode, type RedisConnection } from './connect.ts';
 import { isLate, isRefusal } from './probe.ts';
 import { describeError } from './reason.ts';
 import { redisRecords } from './records.ts';
@@ -24,21 +24,17 @@ export async function openRedisBackends(
   options: CounterOptions,
   context: BackendContext,
 ): Promise<OpenBackends> {
-  const breakers = new Breakers(context.monotonicMs);
   const open = (option: string, written: string | RedisOptions) =>
-    openRedis({ ...readOptions(written, option), option, isOneOfTwo: store.perSecond !== undefined }, options, {
-      ...context,
-      breakers,
-    });
+    openRedis({ ...readOptions(written, option), option, isOneOfTwo: store.perSecond !== undefined }, options, context);
   const { backend: main, description, ...own } = open('store.redis', store.redis);
-  const kept = { ...own, circuits: () => breakers.states() };
-  if (!store.perSecond) return { backends: { main }, ...kept, description: `in Redis: ${description}` };
+  if (!store.perSecond) return { backends: { main }, ...own, description: `in Redis: ${description}` };
   try {
     const perSecond = open('store.perSecond', store.perSecond);
     return {
       backends: { main, perSecond: perSecond.backend },
-      ...kept,
-      usage: kept.usage && perSecond.usage && [...kept.usage, ...perSecond.usage],
+      ...own,
+      circuits: () => new Map([...own.circuits(), ...perSecond.circuits()]),
+      usage: own.usage && perSecond.usage && [...own.usage, ...perSecond.usage],
       description: `in Redis: ${description}; by the second: ${perSecond.description}`,
     };
   } catch (error) {
@@ -50,9 +46,9 @@ export async function openRedisBackends(
 function openRedis(
   own: RedisOptions & { readonly option: string; readonly isOneOfTwo: boolean },
   options: CounterOptions,
-  context: BackendContext & { readonly breakers: Breakers },
-): Required<Pick<OpenBackends, 'description' | 'records' | 'runScript' | 'usage'>> & { readonly backend: Backend } {
-  const { clock, isOnClock = false, monotonicMs, breakers, lateness, onStoreEvent } = context;
+  context: BackendContext,
+): Required<Omit<OpenBackends, 'backends' | 'memory'>> & { readonly backend: Backend } {
+  const { clock, isOnClock = false, monotonicMs, lateness, onStoreEvent } = context;
   const keys = keyOptions(options);
   const server = describeAddress(own.address);
   const onTlsProblem = (reason: string): void => onStoreEvent({ kind: 'invalid_tls', server, reason });
@@ -64,6 +60,7 @@ function openRedis(
     redis.ping().then(reportUp, () => {});
   });
   redis.on('error', (error: Error) => onStoreEvent({ kind: 'down', server, reason: describeError(error) }));
+  if (redis instanceof Cluster) reportMasters(redis, onStoreEvent);
   const onUnavailable = (reason: string): void => {
     if (isLate(reason)) return onStoreEvent({ kind: 'late', server, latenessMs: lateness.latenessMs() });
     if (!isRefusal(reason) || redis.status !== 'ready') return; // else the missing connection has been reported
@@ -72,7 +69,6 @@ function openRedis(
   const usage = options.usage ? new RedisUsage(redis, keys.prefix) : undefined;
   const backend = new RedisBackend(redis, clock, {
     replay: isOnClock,
-    breakers,
     monotonicMs,
     lateness,
     onUnavailable,
@@ -85,7 +81,7 @@ function openRedis(
       keys: createCounterKeys(keys.prefix, keys),
       onProblem(reason) {
         if (isRefusal(reason)) return onUnavailable(reason);
-        const isKnown = isLate(reason) || redis.status !== 'ready'; // then it has its own event
+        const isKnown = isLate(reason) || reason === 'not connected' || redis.status !== 'ready'; // it has its own event
         if (!isKnown) onStoreEvent({ kind: 'cannot_count', server, reason });
       },
       onUsable: () => onStoreEvent({ kind: 'accepts_calls', server }),
@@ -95,10 +91,27 @@ function openRedis(
   return {
     backend,
     description: server,
+    circuits: () => backend.circuits(),
     runScript: scriptRunner(redis),
     records: redisRecords(redis, keys.prefix),
     usage: usage && [usage],
   };
+}
+
+/** Reports each master that a Cluster is connected without, and when it is back. */
+function reportMasters(cluster: Cluster, onStoreEvent: BackendContext['onStoreEvent']): void {
+  const lost = new Set<string>();
+  cluster.on('+node', (node: Redis) => {
+    const server = nameNode(node);
+    node.on('error', (error: Error) => {
+      if (cluster.status !== 'ready' || node.options.readOnly) return;
+      lost.add(server);
+      onStoreEvent({ kind: 'down', server, reason: describeError(error) });
+    });
+    node.on('ready', () => {
+      if (lost.delete(server)) onStoreEvent({ kind: 'up', server });
+    });
+  });
 }
 
 /** Runs scripts of other parts. */

@@ -52,7 +52,8 @@ function logServer(server: string, log: Logger): (event: StoreEvent) => void {
   let wasUp = false;
   let isRefusalLogged = false;
   const logRefusal = (reason: string, what: string): void =>
-    logSeldom(reason, () => {
+    // those of a Cluster may have the number of a slot
+    logSeldom(reason.replace(/\d+/g, '#'), () => {
       isRefusalLogged = true;
       log.error(`${server} ${what}: ${reason}; not logged again for a minute`);
     });

@@ -14,12 +14,30 @@ test('counts the processes that use a store, without those that have not renewed
   const [one, two, three] = [start(1), start(2), start(3)];
   await one.timers.runOnce();
   expect(one.count()).toBe(3);
-  for (let at = 0; at < 4; at++) {
+  for (let at = 0; at < 5; at++) {
     clock.advance(5_000);
     await one.timers.runOnce();
     await two.timers.runOnce();
   }
   expect([one.count(), two.count(), three.count()]).toEqual([2, 2, 3]);
+});
+
+test('does not forget processes when the store has lost its counters', async () => {
+  const clock = fakeClock();
+  let backend = createMemoryBackend(clock, { maxCounters: 10 });
+  const store = backendThat((operations, how) => backend.run(operations, how));
+  const start = (holder: number) => {
+    const timers = manualTimers();
+    return { timers, ...countInstances({ backend: store, keys: createCounterKeys(''), holder, every: timers.every }) };
+  };
+  const processes = [start(1), start(2), start(3)];
+  for (let round = 0; round < 3; round++) {
+    for (const { timers, count } of processes) {
+      await timers.runOnce();
+      if (round > 0) expect(count()).toBe(3);
+    }
+    if (round === 0) backend = createMemoryBackend(clock, { maxCounters: 10 });
+  }
 });
 
 test('keeps the last number while the store does not answer, at first 1, and tries again soon', async () => {

@@ -1,9 +1,10 @@
 import '../../helpers/realm.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { openCounters, takeHit } from '../../helpers/counters.ts';
 import { freePort } from '../../helpers/process.ts';
 import { startRedis } from '../../helpers/redis.ts';
 import { startRedisPretender } from '../../helpers/redis-pretender.ts';
-import { clientOf } from '../../helpers/redis-topologies.ts';
+import { clientOf, startCluster } from '../../helpers/redis-topologies.ts';
 import { eventually } from '../../helpers/until.ts';
 
 /** Closed after all tests, which run at the same time, since they mostly wait. */
@@ -89,6 +90,36 @@ test.concurrent('a Cluster that is not ready for seconds is logged once, and use
   await operator.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
   await eventually(() => counters.state().isUp, counters.problem);
   expect(await takeHit(counters)).toMatchObject({ code: 'OK' });
+});
+
+test.concurrent('a master of a Cluster that hangs is named by health and log, until it answers again', async () => {
+  const cluster = await startCluster({ masters: 2 });
+  closing.push(() => cluster.stop());
+  const counters = await open(cluster.nodes[0]?.url ?? '');
+  await eventually(() => counters.state().isUp, counters.problem);
+  const [, hanging] = cluster.nodes;
+  hanging?.pause();
+  await eventually(() => counters.problem() !== '', counters.problem);
+  for (let times = 0; times < 50; times++) {
+    expect(counters.problem()).toBe(`no connection to ${hanging?.url}`);
+    await sleep(10); // it is called, and its connections are replaced meanwhile
+  }
+  await eventually(() => counters.lines().length > 0, counters.problem);
+  hanging?.resume();
+  await eventually(() => counters.lines().length > 1, counters.problem);
+  expect(counters.lines()).toEqual([
+    `no connection to ${hanging?.url}: no reply within 1000 ms; retrying`,
+    `connected to ${hanging?.url} again`,
+  ]);
+  await eventually(() => counters.problem() === '', counters.problem);
+});
+
+test.concurrent('refusals that differ by the slot are logged once', async () => {
+  const port = await startPretender(() => `-MOVED ${slot++} :0\r\n`);
+  let slot = 0;
+  const counters = await open(`127.0.0.1:${port}`);
+  await eventually(() => slot > 40, counters.problem);
+  expect(counters.lines()).toHaveLength(1);
 });
 
 const text = (value: string): string => `$${value.length}\r\n${value}\r\n`;

@@ -21,7 +21,7 @@ export function open(
   address: RedisAddress,
   options: Partial<ConnectOptions> = {},
   how: ConstructorParameters<typeof RedisBackend>[2] = {},
-): Backend {
+): RedisBackend {
   const connection = connect({ ...ordinary, ...options, address });
   connection.on('error', () => {});
   const store = new RedisBackend(connection, Date.now, how);

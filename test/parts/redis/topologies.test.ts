@@ -9,7 +9,6 @@ import type { RequestOperation } from '../../../src/engine/backends/backend.ts';
 import { type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
 import type { RedisAddress } from '../../../src/engine/open/options.ts';
 import { RedisBackend } from '../../../src/parts/redis/backend.ts';
-import { Breakers } from '../../../src/parts/redis/breaker.ts';
 import { connect } from '../../../src/parts/redis/connect.ts';
 import { backendConformance } from '../../engine/backends/conformance.ts';
 import { addressOf, ordinary } from '../../helpers/connection.ts';
@@ -133,8 +132,7 @@ describe('a Cluster', () => {
   });
 
   test('counts each of several concurrent requests separately if some of their counters have moved', async () => {
-    const breakers = new Breakers(() => performance.now());
-    const store = open(address(), {}, { atomic: 'counter', breakers });
+    const store = open(address(), {}, { atomic: 'counter' });
     await isReady(store);
     const [gone, here, fresh] = ['gone', 'here', 'new'].map((name) => newKey(`{half-moved}${name}`));
     if (!gone || !here || !fresh) throw new Error('expected three keys');
@@ -150,7 +148,7 @@ describe('a Cluster', () => {
       const replies = await store.run([hitOn(gone), hitOn(here)], set);
       expect(replies).toMatchObject([{ reason }, { reason }]); // no node has both
     }
-    expect([...breakers.states().values()]).not.toContain('open');
+    expect([...store.circuits().values()]).not.toContain('open');
     await move.take(here);
     await move.finish();
     expect(await apply(store, hitOn(gone), hitOn(here))).toMatchObject([{ hitsBefore: 3 }, { hitsBefore: 3 }]);
@@ -202,6 +200,27 @@ describe('a Cluster', () => {
     const slot = slotOf(key);
     return beginMove(cluster, slot, Math.floor((slot * cluster.nodes.length) / 16_384));
   };
+});
+
+test('a master of a Cluster that was replaced has no circuit any longer', async () => {
+  const cluster = await startCluster({ withReplicas: true, nodeTimeoutMs: 60_000 });
+  closing.push(() => cluster.stop());
+  const [master, replica] = [cluster.nodes[0], cluster.replicas[0]];
+  if (!master || !replica) throw new Error('expected a Cluster of three masters, each with a replica');
+  const nodes = cluster.nodes.map(({ port }) => ({ host: '127.0.0.1', port }));
+  const store = open({ kind: 'cluster', nodes }, {}, { atomic: 'counter' });
+  await isReady(store);
+  const hit = hitOn(newKey('{3}')); // slot 1584
+  master.pause();
+  await eventually(async () => {
+    await store.run([hit], { spend: 'each', timeoutMs: 20 });
+    return store.circuits().get(master.url) === 'open';
+  });
+  const operator = clientOf(replica);
+  await operator.call('CLUSTER', 'FAILOVER', 'TAKEOVER');
+  operator.disconnect();
+  await eventually(async () => (await apply(store, hit))[0]?.code === 'OK');
+  expect([...store.circuits().keys()]).not.toContain(master.url);
 });
 
 test.each([
