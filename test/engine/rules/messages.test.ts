@@ -270,7 +270,25 @@ const ofNodes: Readonly<Record<string, string>> = {
   '{ key: user, spend: each }': "descriptors[0].spend: config error, unknown key 'spend'; it goes into the file itself",
   '{ key: version, value: 1.5 }': `descriptors[0].value: error checking config: expected text, got the number '1.5'; put it in quotes: "1.5"`,
   '{ key: user, value: [alice, bob] }':
+    'descriptors[0].value: config error, yaml file contains list of type other than map: alice; expected text',
+  '{ key: user, value: [] }':
     'descriptors[0].value: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!seq into string; expected text',
+  '{ key: user, value: [{ name: { key: 010, a: yes, b: ~ } }, [1_000, x]] }':
+    'descriptors[0].value: config error, yaml file contains list of type other than map: [1000 x]; expected text',
+  '{ key: user, value: {{ .Values.user }} }':
+    'descriptors[0].value: error loading config file: yaml: invalid map key: a mapping; expected text',
+  '{ key: user, value: { team: a } }': "descriptors[0].value: config error, unknown key 'team'; expected text",
+  '{ key: user, value: { 0x1F: a } }':
+    'descriptors[0].value: config error, key is not of type string: 31; expected text',
+  '{ key: user, rate_limit: 1.5 }':
+    "descriptors[0].rate_limit: error checking config: expected a mapping, got the number '1.5'",
+  '{ key: user, metadata: 1.5 }':
+    'descriptors[0].metadata: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!float `1.5` into map[string]interface {}; expected a mapping',
+  '{ key: user, metadata: { [a]: b } }':
+    'descriptors[0].metadata: error loading config file: yaml: invalid map key: a list',
+  '{ key: user, 010: x }': 'descriptors[0]: config error, key is not of type string: 8; put the key in quotes',
+  '{ key: user }, [{ value: b, key: 010 }]':
+    'descriptors[1]: config error, yaml file contains list of type other than map: [map[key:8 value:b]]',
   '{ key: user, ratelimit: { unit: minute, requests_per_unit: 5 } }':
     "descriptors[0].ratelimit: config error, unknown key 'ratelimit'; did you mean 'rate_limit'?",
   '{ key: user, rate_limits: [{ unit: day, requests_per_unit: 5 }, { unlimited: true }] }':

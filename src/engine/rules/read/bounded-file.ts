@@ -34,11 +34,12 @@ export function readBounded(path: string, maxBytes: number, isAnyKindRead = fals
   }
 }
 
-/** Throws if the bytes are not valid UTF-8; drops a byte order mark. */
-const utf8 = new TextDecoder('utf-8', { fatal: true });
+/** By the first octet of a byte order mark, which begins no UTF-8. */
+const encodings: Readonly<Record<number, string>> = { 255: 'utf-16le', 254: 'utf-16be' };
 
-/** Decodes the content of a file. @throws Error if it is not UTF-8 */
-export const decodeText = (content: Buffer): string => utf8.decode(content);
+/** Decodes the content of a file: UTF-8, or UTF-16 with a byte order mark, which is dropped. @throws Error if it is not */
+export const decodeText = (content: Buffer): string =>
+  new TextDecoder(encodings[content[0] ?? 0] ?? 'utf-8', { fatal: true }).decode(content);
 
 /** A pipe, or a file that grows, may have more bytes than its size says. */
 function readAll(descriptor: number, maxBytes: number): Buffer {

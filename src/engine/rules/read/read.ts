@@ -113,17 +113,13 @@ class Reader {
     { values, keys }: ReadEntries,
   ): void {
     if (key.kind !== 'scalar' || key.type !== 'text') {
-      const text = key.kind !== 'scalar' ? describe(key) : key.type === 'flag' ? String(parseFlag(key.text)) : key.text;
-      this.problems.error(
-        this.at(key, path),
-        `config error, key is not of type string: ${text}; put the key in quotes`,
-      );
+      this.problems.error(this.at(key, path), `${wrongKey(key)}; put the key in quotes`);
       return;
     }
     const place = this.at(key, pathOfKey(path, shown(key.text)));
     const field = Object.hasOwn(shapes[shape] ?? {}, key.text) ? shapes[shape]?.[key.text] : undefined;
     if (!field) {
-      this.unknownKey(shape, key.text, place);
+      this.unknownKey(shape, key, place);
       return;
     }
     const before = keys.get(key.text);
@@ -133,15 +129,11 @@ class Reader {
     values.set(key.text, isNull(value) ? null : this.value(field, value, { ...place, ...findPosition(value) }));
   }
 
-  private unknownKey(shape: Shape, key: string, place: Place): void {
+  private unknownKey(shape: Shape, key: YamlScalar, place: Place): void {
     const known = Object.keys(shapes[shape] ?? {}).join(', ');
-    if (referenceKeys.has(key))
-      this.problems.warn(place, `'${key}' has no effect here and is ignored; this block takes ${known}`);
-    else
-      this.problems.error(
-        place,
-        `config error, unknown key '${shown(key)}'; ${hintFor(shape, key) ?? `expected one of ${known}`}`,
-      );
+    if (referenceKeys.has(key.text))
+      this.problems.warn(place, `'${key.text}' has no effect here and is ignored; this block takes ${known}`);
+    else this.problems.error(place, `${wrongKey(key)}; ${hintFor(shape, key.text) ?? `expected one of ${known}`}`);
   }
 
   private value(field: Field, node: YamlNode, place: Place): unknown {
@@ -177,7 +169,7 @@ class Reader {
     return node.items.flatMap((item, index) => {
       const at = { ...place, ...findPosition(item), path: `${place.path}[${index}]` };
       if (item.kind === 'map') return [this.block(shape, item, at)];
-      this.problems.error(at, `config error, yaml file contains list of type other than map: ${asGoPrints(item)}`);
+      this.problems.error(at, `${NO_MAP}${shown(asGoPrints(item))}`);
       return [];
     });
   }
@@ -223,11 +215,8 @@ class Reader {
   ): string | number | boolean | undefined {
     const expected = type === 'count' ? `a whole number from 0 to ${most}, not in quotes` : expectedTexts[type];
     if (node.kind !== 'scalar') return this.mismatch(place, expected, node);
-    if (node.type === 'float') {
-      const hint = type === 'text' ? `; put it in quotes: "${node.text}"` : '';
-      this.problems.error(place, `error checking config: expected ${expected}, got ${describe(node)}${hint}`);
-      return undefined;
-    }
+    if (node.type === 'float')
+      return this.mismatch(place, expected, node, type === 'text' ? `; put it in quotes: "${node.text}"` : '');
     if (type === 'text') return node.text;
     if (type === 'flag') return node.type === 'flag' ? parseFlag(node.text) : this.mismatch(place, expected, node);
     if (node.type !== 'integer') return this.mismatch(place, expected, node);
@@ -236,10 +225,11 @@ class Reader {
   }
 
   mismatch(place: Place, expected: string, node: YamlNode, hint = ''): undefined {
-    const begin = goTypeError(node, place.path);
-    const message = begin ? `${begin}; expected ${expected}` : `expected ${expected}, got ${describe(node)}`;
-    this.problems.error(place, `error loading config file: ${message}${hint}`);
-    return undefined;
+    const begin = goError(node, place.path);
+    const message = begin
+      ? `${begin}; expected ${expected}`
+      : `error ${isFloat(node) ? 'checking config' : 'loading config file'}: expected ${expected}, got ${describe(node)}`;
+    return this.problems.error(place, `${message}${hint}`);
   }
 
   at(node: YamlNode, path: string): Place {
@@ -255,14 +245,10 @@ class Reader {
  * @param place  of the block: `descriptors[2].metadata`
  */
 function readMetadata(map: YamlMap, { file, path }: Place, problems: Problems): JsonObject {
-  const wrongKey = (key: YamlNode): void => {
-    const message = `error parsing metadata: expected text as a key, got a ${key.kind === 'map' ? 'mapping' : 'list'}`;
-    problems.error({ file, line: key.line, path }, message);
-  };
   const toObject = (from: YamlMap, keyOf: (key: YamlScalar) => string): JsonObject => {
     const entries = from.entries.flatMap(({ key, value }): (readonly [string, Json])[] => {
       if (key.kind === 'scalar') return [[keyOf(key), toJson(value)]];
-      wrongKey(key);
+      problems.error({ file, line: key.line, path }, wrongKey(key));
       return [];
     });
     return Object.fromEntries(entries);
@@ -296,11 +282,31 @@ function parseYamlFloat(text: string): number {
   return Number(text);
 }
 
-/** Go's message about a value of another type, on one line; undefined for keys that only Weir has. */
-function goTypeError(node: YamlNode, path: string): string | undefined {
-  const type = path === '' ? 'map[interface {}]interface {}' : goTypes[path.slice(path.lastIndexOf('.') + 1)];
+/** What Go says of a value of another type, on one line; undefined for fractions, and for keys that only Weir has. */
+function goError(node: YamlNode, path: string): string | undefined {
+  const key = path.slice(path.lastIndexOf('.') + 1);
+  const type = key === '' ? 'map[interface {}]interface {}' : goTypes[key];
   if (type === undefined) return undefined;
-  return `yaml: unmarshal errors: line ${node.line}: cannot unmarshal ${asGoDescribes(node)} into ${type}`;
+  if (key !== '' && key !== 'metadata') {
+    if (isFloat(node)) return undefined;
+    const item = node.kind === 'list' ? node.items.find(({ kind }) => kind !== 'map') : undefined;
+    if (item) return `${NO_MAP}${shown(asGoPrints(item))}`;
+    const wrong = node.kind === 'map' ? node.entries.find((entry) => !isReferenceKey(entry.key)) : undefined;
+    if (wrong) return wrongKey(wrong.key);
+  }
+  return `error loading config file: yaml: unmarshal errors: line ${node.line}: cannot unmarshal ${asGoDescribes(node)} into ${type}`;
+}
+
+/** Of an item of a list. */
+const NO_MAP = 'config error, yaml file contains list of type other than map: ';
+
+const isReferenceKey = (key: YamlNode): boolean => key.kind === 'scalar' && referenceKeys.has(key.text);
+
+/** Go prints a mapping or a list in its own syntax. */
+function wrongKey(key: YamlNode): string {
+  if (key.kind !== 'scalar') return `error loading config file: yaml: invalid map key: ${describe(key)}`;
+  if (key.type !== 'text') return `config error, key is not of type string: ${asGoPrints(key)}`;
+  return `config error, unknown key '${shown(key.text)}'`;
 }
 
 /** The tag, and the text up to ten bytes. */
@@ -361,9 +367,14 @@ function describe(node: YamlNode): string {
 /** Printed as in the message of envoyproxy/ratelimit, so that a search for that finds this one. */
 function asGoPrints(node: YamlNode): string {
   if (node.kind === 'list') return `[${node.items.map(asGoPrints).join(' ')}]`;
-  if (node.kind === 'map') return 'map[…]';
-  return isNull(node) ? '<nil>' : shown(node.text);
+  if (node.kind === 'map')
+    return `map[${node.entries
+      .map(({ key, value }) => `${asGoPrints(key)}:${asGoPrints(value)}`)
+      .sort()
+      .join(' ')}]`;
+  return isNull(node) ? '<nil>' : String(node.type === 'integer' ? parseInteger(node.text) : toScalar(node));
 }
 
 const emptyMap = (line: number): YamlMap => ({ kind: 'map', line, entries: [] });
 const isNull = (node: YamlNode): boolean => node.kind === 'scalar' && node.type === 'null';
+const isFloat = (node: YamlNode): boolean => node.kind === 'scalar' && node.type === 'float';

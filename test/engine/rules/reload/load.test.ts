@@ -57,14 +57,14 @@ describe('other ways to the same messages', () => {
       '- key: user\n  0.25: x':
         '4: descriptors[0]: config error, key is not of type string: 0.25; put the key in quotes',
       '- key: user\n  [a]: x':
-        '4: descriptors[0]: config error, key is not of type string: a list; put the key in quotes',
+        '4: descriptors[0]: error loading config file: yaml: invalid map key: a list; put the key in quotes',
       '- key: user\n  Value: x': `4: descriptors[0].Value: config error, unknown key 'Value'; did you mean 'value'?`,
       '- key: user\n  algorithm: fixed_window': `4: descriptors[0].algorithm: config error, unknown key 'algorithm'; it goes into rate_limit`,
       '- [user]': '3: descriptors[0]: config error, yaml file contains list of type other than map: [user]',
       '- [user, [1, ~], {a: b}]':
-        '3: descriptors[0]: config error, yaml file contains list of type other than map: [user [1 <nil>] map[…]]',
+        '3: descriptors[0]: config error, yaml file contains list of type other than map: [user [1 <nil>] map[a:b]]',
       '-': '3: descriptors[0]: config error, yaml file contains list of type other than map: <nil>',
-      '- key: {a: b}': `3: descriptors[0].key: ${mismatch(3, '!!map into string')} text`,
+      '- key: {a: b}': `3: descriptors[0].key: config error, unknown key 'a'; expected text`,
       '- key: user\n  shadow_mode: 1': `4: descriptors[0].shadow_mode: ${mismatch(4, '!!int `1` into bool')} true or false`,
       '- key: user\n  rate_limit: []': `4: descriptors[0].rate_limit: ${mismatch(4, '!!seq into config.YamlRateLimit')} a mapping; several limits go under rate_limits`,
       '- key: user\n  rate_limit: {unit: day, requests_per_unit: yes}': `4: descriptors[0].rate_limit.requests_per_unit: ${mismatch(4, '!!bool `yes` into uint32').replace(' expected', '')} ${count}`,
@@ -123,7 +123,7 @@ describe('one mistake causes no message about another', () => {
     [
       'a wrong name in `replaces`',
       '- key: a\n  rate_limit: {unit: day, replaces: [{name: [b]}]}',
-      /name: error loading/,
+      /name: config error, yaml file contains list/,
     ],
     ['a wrong value of a shared threshold', '- key: a\n  value: 1.5\n  share_threshold: true', /value: error checking/],
   ])('%s', (_, descriptors, message) => {
@@ -181,6 +181,15 @@ describe('several files', () => {
       'c.yaml:3: descriptors[0].value: error checking config: expected text, got the number \'1.5\'; put it in quotes: "1.5"',
       'c.yaml:4: descriptors[1].shadow_mode: error loading config file: yaml: unmarshal errors: line 4: cannot unmarshal !!int `1` into bool',
     ]);
+  });
+
+  test('in UTF-8 or UTF-16 with a byte order mark are read', () => {
+    const text = '\ufeffdomain: caf\u00e9\n';
+    const little = Buffer.from(text, 'utf16le');
+    for (const content of [Buffer.from(text), little, Buffer.from(little).swap16()]) {
+      const loaded = loadRules([written('a.yaml', content)], apart);
+      expect(loaded.ok && [...loaded.rules.domains.keys()]).toEqual(['caf\u00e9']);
+    }
   });
 
   test('that are not UTF-8 are reported', () => {
@@ -356,7 +365,7 @@ describe('a valid file', () => {
   test('cannot have a mapping as a key of its metadata', () => {
     const loaded = loadDescriptors('- {key: user, metadata: {a: {[x]: 1}}}');
     expect(told(loaded)).toEqual([
-      'rules.yaml:3: descriptors[0].metadata: error parsing metadata: expected text as a key, got a list',
+      'rules.yaml:3: descriptors[0].metadata: error loading config file: yaml: invalid map key: a list',
     ]);
   });
 
