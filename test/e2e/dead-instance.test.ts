@@ -1,8 +1,10 @@
-import { mkdtemp, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { driveHttp } from '../../proof/bench/generator/drive-http.ts';
 import { startEnvoy } from '../helpers/envoy.ts';
 import { startPrintedEnvoy } from '../helpers/printed-envoy.ts';
+import { freePort } from '../helpers/process.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { until } from '../helpers/until.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
@@ -51,10 +53,12 @@ const withOthers =
         [first, ...ports.map((port) => `${before}${port}${after}`)].join(separator),
       );
 
+/** The endpoint of Weir in envoy.yaml. */
+const ENDPOINT = /^( +- endpoint: { address: { socket_address: { address: 127\.0\.0\.1, port_value: )8081( } } })$/m;
+
 async function fromEnvoyYaml(first: Weir, others: readonly Weir[]): Promise<Proxy> {
   const ports = others.map(({ grpcPort }) => `=${grpcPort}`);
-  const endpoint = /^( +- endpoint: { address: { socket_address: { address: 127\.0\.0\.1, port_value: )8081( } } })$/m;
-  const envoy = await startEnvoy(first.grpcPort, withOthers(endpoint, ports, '\n'));
+  const envoy = await startEnvoy(first.grpcPort, withOthers(ENDPOINT, ports, '\n'));
   const status = async () => (await envoy.get('10000', '/', 'ann')).status;
   return { status, admin: envoy.admin, stop: envoy.stop };
 }
@@ -76,7 +80,7 @@ async function fromPrinted(first: Weir, others: readonly Weir[]): Promise<Proxy>
   };
 }
 
-async function statOf({ admin }: Proxy, name: string): Promise<number> {
+async function statOf({ admin }: Pick<Proxy, 'admin'>, name: string): Promise<number> {
   const text = await admin(`/stats?filter=^${name}$`);
   return Number(/: (\d+)/.exec(text)?.[1] ?? 0);
 }
@@ -110,4 +114,33 @@ test.each([
   const undecided = await statOf(envoy, 'cluster.upstream.ratelimit.error');
   expect(new Set(await statuses(envoy, 200))).toEqual(new Set([429]));
   expect(await statOf(envoy, 'cluster.upstream.ratelimit.error')).toBe(undecided);
+});
+
+/** envoy.yaml with the retries of the page about reliability in place of health checks. */
+function withRetries(config: string, page: string): string {
+  const [service = ''] = /^ {2}rate_limit_service:\n(?: {4}.*\n)+/m.exec(page) ?? [];
+  const [breakers = ''] = /circuit_breakers: .*max_retries.*/.exec(page) ?? [];
+  const patient = service.replace('max_interval: 0.25s', 'max_interval: 60s'); // the machine may be busy
+  return config
+    .replace(/ +health_checks:\n[\s\S]*?grpc_health_check: .*\n/, '')
+    .replace(/circuit_breakers: .*/, breakers)
+    .replace(
+      / +rate_limit_service: &weir\n.*\n.*\n/,
+      `${patient.replace(':', ': &weir').replaceAll(/^/gm, ' '.repeat(20)).trimEnd()}\n`,
+    );
+}
+
+test('with the retries of the page, requests that meet a dead instance at once are decided by the other', async () => {
+  const weir = await startWeir({ REDIS_URL: redis.url }, { args: ['--rules', rules] });
+  weirs = [weir];
+  const dead = await freePort();
+  const page = await readFile('docs/reliability.md', 'utf8');
+  const envoy = await startEnvoy(weir.grpcPort, (config) =>
+    withOthers(ENDPOINT, [`=${dead}`], '\n')(withRetries(config, page)),
+  );
+  proxy = { ...envoy, status: async () => (await envoy.get('10000', '/', 'bob')).status };
+  const pace = { kind: 'closed', callsInFlight: 1, end: { calls: 1_000 } } as const;
+  const { answers } = await driveHttp({ port: envoy.portOf('10000'), connections: 100, pace, users: ['bob'] });
+  expect(answers).toEqual({ ADMITTED: 1, REFUSED: 999, UNLIMITED: 0, FAILED: 0 });
+  expect(await statOf(proxy, 'cluster.weir.upstream_rq_retry')).toBeGreaterThan(100);
 });
