@@ -26,7 +26,11 @@ export class RequestWork {
     this.#onWork?.(units);
   }
 
-  /** Charges the work of trying patterns. Call before they are tried. @throws TooCostly */
+  /**
+   * Charges the work of trying patterns. Call before they are tried.
+   *
+   * @throws TooCostly
+   */
   addMatching(units: number): void {
     this.#matchUnits += units;
     if (this.#matchUnits > MAX_MATCH_UNITS)

@@ -41,7 +41,11 @@ export const TOO_MANY_CONNECTIONS = 'TOO_MANY_CONNECTIONS';
 /** Code reported for idle connections that were ended in favour of new ones. */
 export const IDLE_CONNECTION = 'IDLE_CONNECTION';
 
-/** Serves the methods of a router over HTTP/2. @throws Error if the address cannot be bound */
+/**
+ * Serves the methods of a router over HTTP/2.
+ *
+ * @throws Error if the address cannot be bound
+ */
 export async function serve(router: Router, options: ServerOptions): Promise<GrpcServer> {
   const { address, tls, connections: life, onConnectionError } = options;
   const limits = { ...defaultLimits, ...options.limits };

@@ -22,7 +22,11 @@ interface ServiceSurroundings {
 /** A service that can never work ends within this time: health never reported it as serving, and nothing is drained. */
 const FAILURE_MS = 1_000;
 
-/** Runs the service until a signal, or until it fails. @param rules  their path, which overrides the environment */
+/**
+ * Runs the service until a signal, or until it fails.
+ *
+ * @param rules  path of the rules, which overrides the environment
+ */
 export async function runService(
   env: Environment,
   rules: string | undefined,

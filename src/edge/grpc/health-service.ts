@@ -9,7 +9,11 @@ import type { OnCallFinished } from './grpc-server.ts';
 
 const methodPath = (name: string): string => `/grpc.health.v1.Health/${name}`;
 
-/** `grpc.health.v1.Health`. @see https://github.com/grpc/grpc/blob/master/doc/health-checking.md */
+/**
+ * `grpc.health.v1.Health`.
+ *
+ * @see https://github.com/grpc/grpc/blob/master/doc/health-checking.md
+ */
 export function healthMethods(health: Health, onCallFinished: OnCallFinished | undefined): readonly Method[] {
   const check: Method<HealthCheckRequest, HealthCheckResponse> = {
     kind: 'unary',

@@ -60,7 +60,11 @@ export function apiRoutes(
   ]);
 }
 
-/** Answers a request whose body is JSON. @param run  throws InvalidJson; returns units of work */
+/**
+ * Answers a request whose body is JSON.
+ *
+ * @param run  throws InvalidJson; returns units of work
+ */
 export function answerJson<T>(
   request: HttpRequest,
   overload: JsonOverload,

@@ -29,7 +29,11 @@ interface DebugSources {
   statistics(): Promise<Iterable<readonly [name: string, value: number]>>;
 }
 
-/** The routes for operators. `/` and unknown paths list them, as in envoyproxy/ratelimit. @param more  further ones */
+/**
+ * The routes for operators. `/` and every unknown path list them, as in envoyproxy/ratelimit.
+ *
+ * @param more  further routes
+ */
 export function debugRoutes(
   sources: DebugSources,
   more: ReadonlyMap<string, Route> = new Map(),

@@ -151,7 +151,11 @@ export function batchCost({ requests }: WireBatchRequest, octets: number): Cost 
   };
 }
 
-/** Encodes a BatchResponse. @param headroom  octets to leave free before the message */
+/**
+ * Encodes a BatchResponse.
+ *
+ * @param headroom  octets to leave free before the message
+ */
 export function writeBatchResponse({ answers }: WireBatchResponse, headroom: number): EncodedMessage {
   responseWriter.start(headroom);
   for (const answer of answers) {

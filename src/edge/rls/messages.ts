@@ -139,7 +139,11 @@ export interface EncodedMessage {
   readonly length: number;
 }
 
-/** Encodes a RateLimitResponse. @param headroom  octets to leave free before the message */
+/**
+ * Encodes a RateLimitResponse.
+ *
+ * @param headroom  octets to leave free before the message
+ */
 export function writeRateLimitResponse(response: WireResponse, headroom: number): EncodedMessage {
   writer.start(headroom);
   writeResponse(response);

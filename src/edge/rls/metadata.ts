@@ -83,7 +83,11 @@ function describe({ entries, limit, hits_addend }: WireDescriptor): JsonObject {
   };
 }
 
-/** The limit of a request in Protobuf's text format, without zeros. @example `requests_per_unit:3 unit:HOUR` */
+/**
+ * The limit of a request in Protobuf's text format, without fields that are zero.
+ *
+ * @example `requests_per_unit:3 unit:HOUR`
+ */
 function requestLimitText({ requests_per_unit: requestsPerUnit, unit }: NonNullable<WireDescriptor['limit']>): string {
   const fields = [
     ...(requestsPerUnit === 0 ? [] : [`requests_per_unit:${requestsPerUnit}`]),

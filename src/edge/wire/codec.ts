@@ -26,7 +26,11 @@ import {
   type WireStatus,
 } from './wire.ts';
 
-/** Converts a request to domain types. @throws InvalidRequest  its reader stopped: it exceeds `maximumRequest` */
+/**
+ * Converts a request to domain types.
+ *
+ * @throws InvalidRequest if its reader stopped because it exceeds `maximumRequest`
+ */
 export function decodeRequest({ domain, descriptors, hits_addend, problem }: WireRequest): RateLimitRequest {
   if (problem !== undefined) throw new InvalidRequest(problem);
   const hits = hits_addend === 0 ? 1 : hits_addend;

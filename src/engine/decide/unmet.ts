@@ -28,7 +28,11 @@ interface MissingKeys {
   readonly entries: readonly Entry[];
 }
 
-/** Requirements that a request does not meet; undefined: none, it gives back, or is invalid. @throws TooCostly */
+/**
+ * Finds the requirements that a request does not meet. Undefined if it meets all, only gives hits back, or is invalid.
+ *
+ * @throws TooCostly
+ */
 export function findUnmet(
   { domain: name, descriptors }: { readonly domain: string; readonly descriptors: readonly Counting[] },
   rules: RuleTree,

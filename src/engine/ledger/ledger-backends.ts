@@ -102,7 +102,11 @@ export class LedgerBackends {
     return this.all.every((backend) => this.#invalidations.get(backend)?.isLive() ?? false);
   }
 
-  /** Lists the counters of each backend in turn: see `Backend.list`. @returns undefined  the backend cannot list */
+  /**
+   * Lists the counters of each backend in turn: see `Backend.list`.
+   *
+   * @returns undefined  the backend cannot list
+   */
   async list(after: string | undefined, count: number): Promise<CounterPage | undefined> {
     const at = Number(after?.split('/')[0] ?? 0);
     const own = after?.slice(after.indexOf('/') + 1);

@@ -161,7 +161,11 @@ export class Refusals implements KeptForCounters {
     return refused(shown, hits, nowMs, this.#options.isLocalCache);
   }
 
-  /** Remembers a counter's refusal. @param debit  the only one of its request on this counter */
+  /**
+   * Remembers a counter's refusal.
+   *
+   * @param debit  the only one of its request on this counter
+   */
   remember(debit: Debit, decision: Decision, { isCharged, calledAtMs }: RefusingCall): void {
     const { kind, key, limit, hits } = debit;
     if (kind === 'charge') return; // each refusal extends the wait

@@ -8,7 +8,11 @@ import { MemoryUsage } from '../backends/usage.ts';
 import type { BackendContext, OpenBackends } from './open-backends.ts';
 import { type CounterOptions, InvalidOptions, keyOptions, memoryBounds } from './options.ts';
 
-/** Loads only the client of the chosen store. @throws InvalidOptions */
+/**
+ * Loads only the client of the chosen store.
+ *
+ * @throws InvalidOptions
+ */
 export async function openBackends(options: CounterOptions, context: BackendContext): Promise<OpenBackends> {
   const { store = 'memory' } = options;
   if (store === 'memory') {

@@ -70,7 +70,11 @@ export class MessageReader {
   }
 }
 
-/** The length in the message prefix at this position. @throws GrpcError  RESOURCE_EXHAUSTED: it exceeds the limit */
+/**
+ * The length in the message prefix at this position.
+ *
+ * @throws GrpcError  with RESOURCE_EXHAUSTED if it exceeds the limit
+ */
 export function messageLength(bytes: Buffer, at: number, maxBytes: number): number {
   const length = uint32(bytes, at + 1);
   if (length <= maxBytes) return length;

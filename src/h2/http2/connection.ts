@@ -92,7 +92,11 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     this.#socket.destroy();
   }
 
-  /** Drains the connection if it is idle, with a short wait for its client. @returns false if it is not idle */
+  /**
+   * Drains the connection if it is idle, with a short limit on the wait for its client.
+   *
+   * @returns false if it is not idle
+   */
   retire(): boolean {
     if (this.#isOver || !this.#isIdle) return false;
     this.drain();

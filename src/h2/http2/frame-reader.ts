@@ -94,7 +94,11 @@ export class FrameReader {
     return count;
   }
 
-  /** Adds to the incomplete frame, and passes it on once complete. @returns the position of the next frame */
+  /**
+   * Adds to the incomplete frame, and passes it on once it is complete.
+   *
+   * @returns the position of the next frame in the chunk
+   */
   #complete(chunk: Buffer, start: number): number {
     this.#incompleteSinceMs ??= performance.now();
     this.#frame ??= new JoinedParts(FRAME_HEADER_BYTES + DEFAULT_MAX_FRAME_SIZE);
@@ -133,7 +137,11 @@ function payloadLengthAt(bytes: Buffer, at: number): number {
 
 export const uint31 = (bytes: Uint8Array, at: number): number => uint32(bytes, at) & 0x7fff_ffff;
 
-/** The payload of a frame without its padding. @throws Http2Error if the padding is longer than the frame */
+/**
+ * The payload of a frame without its padding.
+ *
+ * @throws Http2Error if the padding is longer than the frame
+ */
 export function unpadded(bytes: Buffer, from: number, to: number): readonly [from: number, to: number] {
   const padding = bytes[from] ?? 0;
   if (from >= to) throw new Http2Error(ErrorCode.FRAME_SIZE_ERROR, 'a padded frame without a padding length');

@@ -14,7 +14,11 @@ export interface RequestHead {
 const connectionFields = new Set(['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade']);
 const pseudoFields = new Set([':method', ':scheme', ':path', ':authority']);
 
-/** Validates a request's fields. @returns a string with the reason if the request is malformed (RFC 9113, 8.1.1) */
+/**
+ * Validates a request's fields.
+ *
+ * @returns a string with the reason if the request is malformed (RFC 9113, 8.1.1)
+ */
 export function readHead(fields: readonly HeaderField[]): RequestHead | string {
   const pseudo = new Map<string, string>();
   for (const { name, value } of fields) {

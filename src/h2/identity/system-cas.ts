@@ -11,7 +11,11 @@ interface Locations {
   readonly directories: readonly string[];
 }
 
-/** The locations on Linux distributions, as in Go. @see https://go.dev/src/crypto/x509/root_linux.go */
+/**
+ * The locations on Linux distributions, as in Go.
+ *
+ * @see https://go.dev/src/crypto/x509/root_linux.go
+ */
 const linux: Locations = {
   files: [
     '/etc/ssl/certs/ca-certificates.crt', // Debian, Ubuntu, Gentoo

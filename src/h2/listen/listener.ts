@@ -266,7 +266,11 @@ function tcpPort(server: Server): number {
   return typeof bound === 'object' && bound ? bound.port : 0;
 }
 
-/** Removes a stale unix socket. @throws Error if the path is not a socket, or a process listens on it */
+/**
+ * Removes a unix socket on which no process listens.
+ *
+ * @throws Error if the path is not a socket, or another process listens on it
+ */
 export async function removeStaleSocket(path: string): Promise<void> {
   const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;

@@ -37,7 +37,11 @@ export interface Client {
   readonly role: Role;
 }
 
-/** Checks that the client may do what it requests, by the role of its token. @throws ApiProblem  401 or 403 */
+/**
+ * Checks that the client may do what it requests, by the role of its token.
+ *
+ * @throws ApiProblem  401 or 403
+ */
 export function admit(request: IncomingMessage, need: Need, options: AccessOptions): Client {
   const client = admitToken(request, need, options);
   const person = client.seesValues ? namedPerson(request, options.identity) : undefined;

@@ -33,7 +33,11 @@ export class Audit {
     this.#options = options;
   }
 
-  /** Makes a change after its line is written. @throws ApiProblem  503: it could not be written; nothing has changed */
+  /**
+   * Makes a change after its line is written.
+   *
+   * @throws ApiProblem  503: the line could not be written, and nothing was changed
+   */
   async change<T>(change: Change, make: () => Promise<T>): Promise<T> {
     await this.#write(change);
     try {

@@ -61,7 +61,11 @@ export function refuseWithoutWildcard(entries: readonly Entry[]): void {
 /** Rules among which the nearest name of an unknown one is searched. */
 const MAX_COMPARED_NAMES = 20_000;
 
-/** Refuses the path of an unknown rule, which would look like a rule without traffic. @throws ApiProblem  404 */
+/**
+ * Refuses the path of a rule that does not exist, which would look like a rule without traffic.
+ *
+ * @throws ApiProblem  404
+ */
 export function refuseUnknownRule(rules: RuleTree | undefined, path: string): void {
   const paths = Array.from(rules?.rules ?? [], (rule) => rule.path);
   if (paths.includes(path)) return;
@@ -70,7 +74,11 @@ export function refuseUnknownRule(rules: RuleTree | undefined, path: string): vo
   throw new ApiProblem(404, `no rule has the path '${path}'; ${hint}`);
 }
 
-/** Reads `key=value[,key=value…]`. @throws ApiProblem  400 */
+/**
+ * Reads `key=value[,key=value…]`.
+ *
+ * @throws ApiProblem  400
+ */
 export function readDescriptor(written: string): readonly Entry[] {
   try {
     return parseDescriptor(written);

@@ -8,7 +8,11 @@ interface Flaw {
   readonly detail: string;
 }
 
-/** A 4xx or 5xx response. @see https://www.rfc-editor.org/rfc/rfc9457 */
+/**
+ * A 4xx or 5xx response.
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc9457
+ */
 export class ApiProblem extends Error {
   override readonly name = 'Problem';
   readonly status: number;

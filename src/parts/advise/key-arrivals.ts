@@ -74,7 +74,11 @@ export class KeyArrivals {
     }
   }
 
-  /** The burst that the key needs at a rate; between tracked rates an upper bound. @param rate  at least 1 */
+  /**
+   * The burst that the key needs at a rate, exact at tracked rates and an upper bound between them.
+   *
+   * @param rate  at least 1
+   */
   burstAt(rate: number): number {
     const at = Math.min(Math.floor(Math.log2(Math.max(rate, 1)) + 1e-9), RATES - 1);
     const lower = this.#levels[RATES + at] ?? 0;
@@ -97,7 +101,11 @@ export class KeyArrivals {
 const WORDS = 32;
 const BITS = 32 * WORDS;
 
-/** Counts the clients behind a key, in 128 octets, by linear counting. @see https://doi.org/10.1145/78922.78925 */
+/**
+ * Counts the clients behind a key, in 128 octets, by linear counting.
+ *
+ * @see https://doi.org/10.1145/78922.78925
+ */
 class ClientCount {
   readonly #bits = new Int32Array(WORDS);
 

@@ -21,7 +21,11 @@ interface TrialSources extends Pick<TrialOptions, 'isBehind'> {
 
 type TrialOptions = ConstructorParameters<typeof Trial>[0];
 
-/** Opens the trial of a candidate, when there is one. @throws CannotStart if a certificate file cannot be read */
+/**
+ * Opens the trial of a candidate. Only loaded while there is one.
+ *
+ * @throws CannotStart if a certificate file cannot be read
+ */
 export async function openTrial(
   settings: Pick<Settings, 'counters' | 'candidate'>,
   { store: { memory }, decider, isBehind }: TrialSources,

@@ -186,7 +186,11 @@ function changeOperations(options: CandidateOptions, sent: CandidateRecords): re
   ];
 }
 
-/** Refuses a client if the candidate has rules of a domain that it may not see, unnamed. @throws ApiProblem  403 */
+/**
+ * Refuses a client if the candidate has rules of a domain that it may not see, without naming it.
+ *
+ * @throws ApiProblem  403
+ */
 function requireTried({ candidate: { facts } }: CandidateOptions, scope: Scope): void {
   if (facts.state === 'wrong') return scope.requireAll(); // its domains are not known
   if (!facts.domains.every((domain) => scope.hasDomain(domain))) throw new ApiProblem(403, OTHERS_CANDIDATE);

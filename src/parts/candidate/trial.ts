@@ -136,7 +136,11 @@ export class Trial {
     this.#missing = { ...noneMissing };
   }
 
-  /** Must be called with each answer, after it was sent. @param timeoutMs  the time left until the caller's deadline */
+  /**
+   * Must be called with each answer, after it was sent.
+   *
+   * @param timeoutMs  the time left until the caller's deadline
+   */
   answered(wire: WireRequest, live: Answer, timeoutMs: number): void {
     const rules = this.#rules;
     if (!rules?.domains.has(wire.domain) || this.#isClosed) return;

@@ -68,7 +68,11 @@ const PAGE_COUNTERS = 1_000;
 /** Counters read from the store in one call, and in one turn of the event loop. */
 const COUNTERS_A_CALL = 100;
 
-/** The counters of a descriptor. @throws ApiProblem  404: no limit applies; 503: the counters cannot be reached */
+/**
+ * The counters of a descriptor.
+ *
+ * @throws ApiProblem  404: no limit applies; 503: the counters cannot be reached
+ */
 export async function readCounters(descriptor: CountedDescriptor, decider: CountingDecider): Promise<NamedCounters> {
   const { found, named, override } = findCounters(descriptor, decider);
   const fork = await readFork(

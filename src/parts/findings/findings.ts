@@ -13,7 +13,11 @@ const KEPT_MS = 60_000;
 /** Findings that are kept; a mistake of many proxies makes many. */
 const MAX_FINDINGS = 100;
 
-/** Likely mistakes in the configurations of proxies. @param collect  collects what the processes have seen */
+/**
+ * Likely mistakes in the configurations of proxies.
+ *
+ * @param collect  collects what the processes have seen
+ */
 export function createFindings(collect: () => Promise<readonly EvidenceReport[]>, clock: Clock) {
   let standing: ReadonlyMap<string, StandingFinding> = new Map();
   /** The oldest first. */

@@ -31,7 +31,11 @@ import { injectConnections } from './injected-connections.ts';
 /** Maximum age that fits Node's timers, including 10 % jitter. */
 const MAX_AGE_MS = Math.floor((2 ** 31 - 1) / 1.1);
 
-/** Serves gRPC on `@grpc/grpc-js`. @throws Error if the address cannot be bound */
+/**
+ * Serves the Rate Limit Service, batches, health and reflection on `@grpc/grpc-js`.
+ *
+ * @throws Error if the address cannot be bound
+ */
 export async function startGrpcJsServer(options: GrpcServerOptions): Promise<GrpcServer> {
   const { address, tls, connections, service, onCallFinished } = options;
   const server = new Server(channelOptions(connections));

@@ -199,7 +199,11 @@ function shortSpan(written: string): number {
 
 const port = whole(1, 65_535, 'a port');
 
-/** Parses a name that the kernel accepts. @see https://man7.org/linux/man-pages/man8/ip-link.8.html */
+/**
+ * Parses a name that the kernel accepts.
+ *
+ * @see https://man7.org/linux/man-pages/man8/ip-link.8.html
+ */
 function networkInterface(written: string): string {
   if (/^[^\s/*]{1,15}$/.test(written)) return written;
   throw new InvalidArgumentError('expected the name of a network interface, such as eth0.');

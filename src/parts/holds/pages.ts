@@ -54,7 +54,11 @@ function duration(from: JsonReader): WireDuration {
   return { seconds: Number(seconds), nanos: Number(fraction.padEnd(9, '0')) };
 }
 
-/** Reads a request as strictly as `requestFromJson`; only `acquire` uses `max_delay`. @throws InvalidJson */
+/**
+ * Reads a request as strictly as `requestFromJson`; only `acquire` uses `max_delay`.
+ *
+ * @throws InvalidJson
+ */
 export const holdFromJson = fromBody(
   message<{ request: WireRequest | null; max_delay: WireDuration | null }>({
     request: optional(request),

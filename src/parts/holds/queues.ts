@@ -64,7 +64,11 @@ export class SlotQueues<A> {
     return this.#waiting;
   }
 
-  /** Takes slots, or waits for them. @throws CallerGone */
+  /**
+   * Takes slots, or waits for them.
+   *
+   * @throws CallerGone
+   */
   async run(turn: SlotTurn<A>): Promise<A> {
     let isGone = false;
     let leave = (): void => {

@@ -84,7 +84,11 @@ type UsedPlan = Plan & { readonly debits: readonly Debit[] };
 const planSlots = (request: RateLimitRequest, decider: ServiceDecider, hits: 'asked' | 'returned'): UsedPlan =>
   planHeld(request, decider, { hits, uses: limitsInFlight, minHeldHits: 1, named: 'algorithm: in_flight' });
 
-/** Plans for limits that are used by id, whatever keys the request lacks. @throws InvalidRequest  it meets none */
+/**
+ * Plans for limits that are used by id, whatever keys the request lacks.
+ *
+ * @throws InvalidRequest  it meets none
+ */
 export function planHeld(
   request: RateLimitRequest,
   decider: ServiceDecider,

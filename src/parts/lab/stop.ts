@@ -226,7 +226,11 @@ interface ExplainBounds {
   readonly work?: RequestWork;
 }
 
-/** Explains which rule a descriptor matches, or where its search ends without one. @throws TooCostly */
+/**
+ * Explains which rule a descriptor matches, or where its search ends without one.
+ *
+ * @throws TooCostly
+ */
 export function explain(
   rules: RuleTree,
   domain: string,

@@ -286,7 +286,11 @@ class ReplyReader {
   private rest: Buffer = Buffer.alloc(0);
   private items: Map<string, Item> | undefined;
 
-  /** The replies that this chunk completes. @throws BrokenProtocol  the input is not a reply */
+  /**
+   * The replies that this chunk completes.
+   *
+   * @throws BrokenProtocol  the input is not a reply
+   */
   read(piece: Buffer): MemcachedReply[] {
     this.rest = this.rest.length === 0 ? piece : Buffer.concat([this.rest, piece]);
     const replies: MemcachedReply[] = [];

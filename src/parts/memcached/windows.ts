@@ -81,7 +81,11 @@ async function bounded(server: MemcachedClient, key: string, count: number): Pro
   return Math.min(count, MAX_COUNT);
 }
 
-/** The decimal count in a value; 0 if there is no value. @throws Error  the counter is not a number */
+/**
+ * The decimal count in a value; 0 if there is no value.
+ *
+ * @throws Error  the counter is not a number
+ */
 export function readCount(value: Buffer | undefined): number {
   const text = value?.toString('latin1').trim() ?? '0';
   if (!/^\d+$/.test(text)) throw new Error('the counter is not a number');

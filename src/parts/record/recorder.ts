@@ -105,7 +105,11 @@ export class Recorder {
     };
   }
 
-  /** Called after an answer was sent. @param timeoutMs  the time left until the caller's deadline */
+  /**
+   * Called after an answer was sent.
+   *
+   * @param timeoutMs  the time left until the caller's deadline
+   */
   answered(request: WireRequest, answer: Answer, timeoutMs: number): void {
     const { decider, clock, header } = this.#options;
     const nowMs = clock.read();

@@ -52,7 +52,11 @@ export class RedisUsage implements UsageSource {
     this.#records = redisRecords(redis, prefix);
   }
 
-  /** The keys of the usage of counters in a slot, for collectors. @param tag  in braces; empty without a Cluster */
+  /**
+   * The keys of the usage of counters in a slot, which collectors will find.
+   *
+   * @param tag  in braces; empty without a Cluster
+   */
   keysIn(tag: string): UsageKeys {
     const known = this.#known.get(tag);
     const nowMs = tag === '' ? 0 : monotonicMs();

@@ -59,7 +59,11 @@ export function openSiteChannel(address: string, certificates: SiteCertificates 
   };
 }
 
-/** Serves other sites; with TLS, only those of the same authority. @throws Error if the address cannot be bound */
+/**
+ * Serves other sites; with TLS, only those with a certificate of the same authority.
+ *
+ * @throws Error if the address cannot be bound
+ */
 export async function startSiteServer(
   address: { readonly host: string; readonly port: number },
   certificates: SiteCertificates | undefined,

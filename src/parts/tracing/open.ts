@@ -20,7 +20,11 @@ const storeSpans = {
   memcache: 'Memcached Fetch Execution',
 } as const;
 
-/** Starts tracing. OpenTelemetry is loaded only here. @throws CannotStart if it is not installed */
+/**
+ * Starts tracing. OpenTelemetry is loaded only here.
+ *
+ * @throws CannotStart if it is not installed
+ */
 export const openTracing =
   (options: NonNullable<Settings['tracing']>): OpenDeciderPart =>
   async ({ core: { store } }, { counters }, { background }) => {

@@ -96,7 +96,11 @@ const WINDOW_S = 60;
 /** The most texts that are compared for one list; the first descriptors, which are the most frequent, come first. */
 const MAX_COMPARED = 50_000;
 
-/** Adds to each descriptor why no rule matches it now. @param countedOneIn  at least one in this many was counted */
+/**
+ * Adds to each descriptor why the rules in force now do not match it.
+ *
+ * @param countedOneIn  at least one in this many was counted
+ */
 export function describeUnmatched(
   rules: RuleTree | undefined,
   { entries }: Pick<TopList, 'entries'>,

@@ -57,7 +57,11 @@ function exampleEntries(level: Level): readonly string[] | undefined {
   return undefined;
 }
 
-/** The address of the console for a browser on this machine. @param debug  the address of the debug port */
+/**
+ * The address of the console for a browser on this machine.
+ *
+ * @param debug  the address of the debug port
+ */
 function consoleAddress(hasTls: boolean, debug: string): string {
   const at = debug.lastIndexOf(':');
   const host = debug.slice(0, at);

@@ -17,7 +17,11 @@ import { openParts } from '../parts/start-up.ts';
 import { openTls } from '../parts/tls.ts';
 import { type OperatorSources, openOperators } from './operators.ts';
 
-/** Opens the debug port. @throws CannotStart if an address cannot be bound, or ADMIN_TOKEN has a problem */
+/**
+ * Opens the debug port.
+ *
+ * @throws CannotStart if DEBUG_PORT or PROMETHEUS_ADDR cannot be bound, or ADMIN_TOKEN has a problem
+ */
 export function openOps(settings: Settings, sources: OperatorSources, context: ProcessContext) {
   const { core, responders, statistics, localToken } = sources;
   const { rules, hash } = core;

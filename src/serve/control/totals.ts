@@ -6,7 +6,11 @@ import type { ReportedFigures, StoreFacts } from '../../operate/observe/table.ts
 import type { WorkReport } from '../../operate/observe/work-state.ts';
 import type { Report } from '../link/messages.ts';
 
-/** Sums over all deciders. @param statistics  receives the counts of reports */
+/**
+ * Sums over all deciders.
+ *
+ * @param statistics  receives the counts of reports
+ */
 export function createTotals(statistics: Statistics) {
   const states = new Map<number, Omit<Report, 'counted' | 'calls'>>();
   let kept: Partial<ReportedFigures> = {};

@@ -14,7 +14,11 @@ import { loggedCounters, startStore } from './store.ts';
 /** The counters and rules of a decider, and the parts that depend on them. */
 export type DeciderCore = Awaited<ReturnType<typeof openDeciderCore>>;
 
-/** Waits for the first rules, then opens the counters. @throws CannotStart if the store cannot be used */
+/**
+ * Waits for the first rules of the control process, then opens the counters.
+ *
+ * @throws CannotStart if the settings of the store cannot be used
+ */
 export async function openDeciderCore(
   { counters, decisions, answers, admin, readiness }: Settings,
   rules: ReceivedRules,

@@ -116,7 +116,11 @@ const POLL_INTERVAL_MS = 100;
 /** Minimum time for the first contact, even if opening the other parts has taken longer than the store was given. */
 const MIN_CONTACT_MS = 500;
 
-/** Resolves if the store is not reached within this time of the start; 0: never. @param upMs  since the start */
+/**
+ * Resolves if the store was never reached within this time after the start; 0 for no limit.
+ *
+ * @param upMs  the time since the start
+ */
 export function whenNeverReached(
   maxElapsedMs: number,
   { ledger, description }: Pick<OpenStore, 'ledger' | 'description'>,

@@ -16,7 +16,11 @@ export interface DeciderEvents {
 
 /** The deciders of the service, as its supervisor sees them. */
 export interface DeciderProcesses {
-  /** Opens the servers, once the first rules have been spread. @throws CannotStart */
+  /**
+   * Opens the servers, once the first rules have been spread.
+   *
+   * @throws CannotStart
+   */
   listen(): Promise<Listening>;
   listening(): Iterable<ListeningDecider>;
   /** Sends a message to every decider. */

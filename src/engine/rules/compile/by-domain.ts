@@ -18,7 +18,11 @@ interface Parts extends WrittenDomain {
   overlaid?: readonly Overlaid[] | undefined;
 }
 
-/** Groups the files by domain. @param mergeDomains  merges files of one domain, in order, instead of refusing them */
+/**
+ * Groups the files by domain.
+ *
+ * @param mergeDomains  merges files of the same domain, in the order given, instead of refusing them
+ */
 export function groupByDomain(
   blocks: readonly Block<'file'>[],
   mergeDomains: boolean,

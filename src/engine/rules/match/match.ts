@@ -393,7 +393,11 @@ function createRequestRule(domain: Domain, entries: readonly Entry[], limit: Rul
   };
 }
 
-/** The descriptors that have these entries plus ids, and therefore the same counters. @param value  of the ids */
+/**
+ * The descriptors that have these entries plus ids, and therefore the same counters.
+ *
+ * @param value  of the ids
+ */
 export const withIds = (
   rules: RuleTree,
   domain: string,

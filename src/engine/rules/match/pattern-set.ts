@@ -60,7 +60,11 @@ export class PatternSet {
     this.#mostEnds = 1 + all.length;
   }
 
-  /** Builds a set in steps; yields about the nodes of each. @param patterns  each with a `*`, in order of precedence */
+  /**
+   * Builds a set in steps; yields the approximate number of nodes in each.
+   *
+   * @param patterns  each with a `*`, in the order of precedence
+   */
   static *of(patterns: readonly string[]): Generator<number, PatternSet> {
     const all: Pieces[] = [];
     for (const pattern of patterns) {

@@ -42,7 +42,11 @@ export class RequiredKeys {
     return key === this.#missing.key && value === this.#missing.value;
   }
 
-  /** The descriptor that counts a request without the keys. @param above  the entries that lead to the level */
+  /**
+   * The descriptor that counts a request without the keys.
+   *
+   * @param above  the entries that lead to the level
+   */
   counterEntries(above: readonly SentEntry[], descriptors: readonly Sent[]): readonly SentEntry[] {
     const sentValue = (key: string): string => {
       for (const { entries } of descriptors)

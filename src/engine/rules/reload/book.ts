@@ -152,7 +152,10 @@ class LoadHistory {
     return this.#pollsLeft <= 0;
   }
 
-  /** Records a load. @returns whether to report it: it succeeded, or problems or files differ from the last one's */
+  /**
+   * Records a load. Returns whether to report it: it succeeded, its problems differ from those of the previous load, or
+   * its files do.
+   */
   add(state: string, checked: CheckedRules): boolean {
     const problems = checked.ok ? undefined : digestProblems(checked.problems);
     const isChanged = state !== this.#state;

@@ -18,7 +18,11 @@ const SMALL_TABLE_FIELDS = 16;
 /** Upper bound for lengths and indexes. */
 const MAX_INTEGER = 0x0fff_ffff;
 
-/** Decodes the header blocks of one direction of one connection. @see https://www.rfc-editor.org/rfc/rfc7541 */
+/**
+ * Decodes the header blocks of one direction of one connection.
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc7541
+ */
 export class HpackDecoder {
   /** Version of the dynamic table; while it is unchanged, equal blocks mean equal fields. */
   generation = 0;

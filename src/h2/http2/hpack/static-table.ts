@@ -9,7 +9,11 @@ const withoutValue = [
   'server set-cookie strict-transport-security transfer-encoding user-agent vary via www-authenticate',
 ];
 
-/** The static table; its first entry has index 1. @see https://www.rfc-editor.org/rfc/rfc7541#appendix-A */
+/**
+ * The static table; its first entry has index 1.
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc7541#appendix-A
+ */
 export const staticTable: readonly HeaderField[] = [
   [':authority'],
   [':method', 'GET'],

@@ -41,7 +41,11 @@ export interface Reasoned {
 export const withReason = (added: Command): Command =>
   added.requiredOption('--reason <text>', 'reason, for the audit log');
 
-/** Adds a command that calls the admin API. @param summary  what it does, which as a sentence is its description */
+/**
+ * Adds a command that calls the admin API.
+ *
+ * @param summary  what it does, which as a sentence is its description
+ */
 export function command(program: Command, name: string, summary: string): Command {
   const added = program
     .command(name, { isDefault: name === SHOW })

@@ -157,7 +157,11 @@ export async function repeat(
   }
 }
 
-/** The gRPC address of a service, whose port its debug port names. @throws CommandFailed */
+/**
+ * The gRPC address of a service, whose port its debug port names.
+ *
+ * @throws CommandFailed
+ */
 export async function findGrpcAddress(service: Target): Promise<string> {
   const { grpcPort } = await callApi(service, { operation: 'GET /api/v1/session' }).catch((error: Error) => {
     throw new CommandFailed(`${error.message}; to call a gRPC server without asking a debug port, use --grpc`);

@@ -20,7 +20,11 @@ export async function loadSettings(env: Environment): Promise<Settings> {
   });
 }
 
-/** Loads the rules at a path with overlays, by default RULES_OVERLAY. @throws CommandFailed if they are invalid */
+/**
+ * Loads the rules at a path with the given overlays, by default those of RULES_OVERLAY.
+ *
+ * @throws CommandFailed if the rules are invalid
+ */
 export async function loadRulesAt(
   path: string,
   overlays: readonly string[],
@@ -43,7 +47,11 @@ export async function readOverlays(paths: readonly string[], overlayPath: string
   return { files, problems };
 }
 
-/** Loads the rules at a path without overlays, merged by domain. @throws CommandFailed if the rules are invalid */
+/**
+ * Loads the rules at a path without overlays; several files may have the same domain.
+ *
+ * @throws CommandFailed if the rules are invalid
+ */
 export const loadMergedRulesAt = async (path: string): Promise<RuleTree> =>
   requireTree(await loadSource(plainPath(path), { mergeDomains: true }));
 

@@ -37,7 +37,11 @@ export class Sample {
     return Math.max(...this.#highest);
   }
 
-  /** The weight to count a request with; 0: it is not in the sample. @param hits  1 or more */
+  /**
+   * The weight to count a request with; 0: it is not in the sample.
+   *
+   * @param hits  1 or more
+   */
   weightOf(hits: number): number {
     if (hits > this.#skips) return this.#pick(hits);
     this.#skips -= hits;
