@@ -280,7 +280,7 @@ function createDebits(matched: readonly MatchedDescriptor[], planning: DebitPlan
     if (!isUsed(found, door)) continue;
     const holder = found.id === undefined ? undefined : chooseHolder(hashHolder(found.id), descriptor);
     const holding = { descriptor, found, holder };
-    const metered = findMetered(planner, found.limits);
+    const metered = findMetered(planner, found);
     for (const one of found.limits) {
       if (!usesLimit(door, found, one)) continue;
       const debit = createLimitDebit(one, holding, planning);
