@@ -68,6 +68,12 @@ export const fitsWildcards = ({ entries }: Pick<StandingOverride, 'entries'>, gi
 const literalLength = ({ override: { entries } }: Followed): number =>
   entries.reduce((sum, { value }) => sum + value.length, 0);
 
+/** What a request wants of its hits; see `Door`. */
+interface Asked {
+  readonly hits?: number | undefined;
+  readonly isRenewed?: boolean | undefined;
+}
+
 interface Followed {
   readonly override: StandingOverride;
   readonly limit: RuleLimit | undefined;
@@ -158,15 +164,17 @@ export class Overrides {
 
   /**
    * Applies the override to a match. It has no effect on a descriptor that matches no rule, nor on a release or a commit,
-   * which goes to the counter that holds the hits.
+   * which goes to the counter that holds the hits. A limit has counted hits that are renewed, and does not count them
+   * again.
    */
-  apply(found: Match, domain: string, entries: readonly Entry[], hits = 1): Match {
+  apply(found: Match, domain: string, entries: readonly Entry[], { hits = 1, isRenewed = false }: Asked = {}): Match {
     if (found.kind !== 'limited' && found.kind !== 'unlimited') return found;
     if (found.kind === 'limited' && (found.commits || (found.id !== undefined && hits < 0))) return found;
     const applied = this.of(found, domain, entries);
     if (!applied) return found;
     const { rule } = found;
-    if (applied.override.effect.kind === 'exempt') return { kind: 'unlimited', rule, exempt: true };
+    const { kind } = applied.override.effect;
+    if (kind === 'exempt' || (isRenewed && kind === 'limit')) return { kind: 'unlimited', rule, exempt: true };
     const { limit } = applied;
     if (!limit) return found;
     const levels = found.kind === 'limited' ? found.levels : rule.levels;

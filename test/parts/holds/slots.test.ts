@@ -292,6 +292,22 @@ test('a holder that is exempt has the time of its rule, within which clients ren
   expect(await slots.acquire(requestOf('2', ['tenant']), 0, caller)).toEqual({ held: true, ttlMs, retryAfterMs: 0 });
 });
 
+test('a limit of an operator counts each slot once, however often it is renewed for the time of its rule', async () => {
+  const decider = deciderOn(memory());
+  const { ttlMs } = await createSlots(decider).acquire(requestOf('1', ['tenant']), 0, caller);
+  const overrides = overridden({ kind: 'limit', requestsPerUnit: 2, unit: 'DAY' }, 'tenant');
+  const slots = createSlots({ ...decider, overrides });
+  const take = (job: string, hits: 'asked' | 'renewed') => slots.acquire(requestOf(job, ['tenant']), 0, caller, hits);
+  const held = { held: true, ttlMs, retryAfterMs: 0 };
+  expect(await take('2', 'asked')).toEqual(held);
+  for (let times = 0; times < 3; times++) expect(await take('2', 'renewed')).toEqual(held);
+  expect(await take('3', 'asked')).toEqual(held);
+  expect(await take('4', 'asked')).toMatchObject({ held: false });
+  expect(await take('3', 'renewed')).toEqual(held);
+  const blocked = createSlots({ ...decider, overrides: overridden({ kind: 'block' }, 'tenant') });
+  expect(await blocked.acquire(requestOf('3', ['tenant']), 0, caller, 'renewed')).toMatchObject({ held: false });
+});
+
 test('a slot that a proxy holds is given back under an override, too', async () => {
   const decider = deciderOn(memory());
   const blocked = { ...decider, overrides: overridden({ kind: 'block' }, 'tenant') };
