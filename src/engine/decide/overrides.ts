@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts';
 import { groupBy } from '../../base/group.ts';
 import { epochCounter } from '../algorithms/fixed-window.ts';
 import type { Unit } from '../algorithms/limit.ts';
+import { limitsInFlight } from '../holds/limits.ts';
 import { describeLimit } from '../rules/match/describe-limit.ts';
 import { countedEntries, type Entry, type Match } from '../rules/match/match.ts';
 import type { RuleLimit } from '../rules/match/tree.ts';
@@ -67,6 +68,10 @@ export const fitsWildcards = ({ entries }: Pick<StandingOverride, 'entries'>, gi
 /** The number of characters that wildcards do not stand for. */
 const literalLength = ({ override: { entries } }: Followed): number =>
   entries.reduce((sum, { value }) => sum + value.length, 0);
+
+/** Whether hits of a match are held until they are released. */
+const isHeld = ({ id, limits }: Extract<Match, { kind: 'limited' }>): boolean =>
+  id !== undefined || limits.some(({ limit }) => limitsInFlight(limit));
 
 /** What a request wants of its hits; see `Door`. */
 interface Asked {
@@ -169,7 +174,7 @@ export class Overrides {
    */
   apply(found: Match, domain: string, entries: readonly Entry[], { hits = 1, isRenewed = false }: Asked = {}): Match {
     if (found.kind !== 'limited' && found.kind !== 'unlimited') return found;
-    if (found.kind === 'limited' && (found.commits || (found.id !== undefined && hits < 0))) return found;
+    if (found.kind === 'limited' && (found.commits || (hits < 0 && isHeld(found)))) return found;
     const applied = this.of(found, domain, entries);
     if (!applied) return found;
     const { rule } = found;

@@ -36,6 +36,7 @@ descriptors:
     descriptors:
       - {key: job, not_counted: hold, rate_limit: {algorithm: in_flight, requests_per_unit: 1, ttl: 10s}}
   - {key: user, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: room, rate_limit: {algorithm: in_flight, requests_per_unit: 1, ttl: 10s}}
 `);
 
 const LONG_MS = 60_000; // longer than the test
@@ -317,6 +318,18 @@ test('a slot that a proxy holds is given back under an override, too', async () 
   expect(await ask(blocked, '2', 1)).toBe('OVER_LIMIT');
   expect(await ask(blocked, '1', -1)).toBe('OK');
   expect(await ask(decider, '2', 1)).toBe('OK');
+});
+
+test('a release frees a slot without an id, and gives no hit of an operator’s limit back', async () => {
+  const decider = deciderOn(memory());
+  const limited = { ...decider, overrides: overridden({ kind: 'limit', requestsPerUnit: 1, unit: 'DAY' }, 'room') };
+  const ask = async (by: ServiceDecider, hits: number) => {
+    const descriptors = [{ entries: [{ key: 'room', value: 'a' }], requestLimit: undefined, hits }];
+    return (await decide({ domain: 'demo', descriptors }, by, Number.POSITIVE_INFINITY)).overallCode;
+  };
+  expect([await ask(decider, 1), await ask(decider, 1)]).toEqual(['OK', 'OVER_LIMIT']);
+  expect([await ask(limited, 1), await ask(limited, -2), await ask(limited, 1)]).toEqual(['OK', 'OK', 'OVER_LIMIT']);
+  expect(await ask(decider, 1)).toBe('OK');
 });
 
 test('a caller that waits gets the slot that new rules have', async () => {
