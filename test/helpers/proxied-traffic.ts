@@ -1,9 +1,11 @@
 import { RequestWork } from '../../src/base/request-work.ts';
 import { type Caller, createRlsService } from '../../src/edge/rls/service.ts';
 import type { WireDescriptor } from '../../src/edge/wire/wire.ts';
+import { unitMs } from '../../src/engine/algorithms/limit.ts';
 import { createMemoryBackend } from '../../src/engine/backends/memory/backend.ts';
 import { findCounter } from '../../src/engine/decide/counter-key.ts';
 import { InvalidRequest } from '../../src/engine/decide/decide.ts';
+import { Overrides } from '../../src/engine/decide/overrides.ts';
 import { Evidence } from '../../src/parts/findings/evidence.ts';
 import { createFindings } from '../../src/parts/findings/findings.ts';
 import { fakeClock } from './clock.ts';
@@ -31,7 +33,8 @@ export function createProxiedTraffic(rules: readonly string[], { deciders = 1, s
   const timers = manualTimers();
   const { every } = timers;
   const ledger = ledgerOf(createMemoryBackend(clock, { maxCounters: 100_000 }), { clock, monotonicMs: clock, every });
-  const plain = deciderOf(tree, { clock, ledger });
+  const overrides = new Overrides(clock, (unit) => unitMs[unit]);
+  const plain = deciderOf(tree, { clock, ledger, overrides });
   const processes = Array.from({ length: deciders }, () => {
     const evidence = new Evidence(clock, random);
     const decider = { ...plain, onBounded: evidence.bounded };
@@ -61,6 +64,7 @@ export function createProxiedTraffic(rules: readonly string[], { deciders = 1, s
   return {
     random,
     findings,
+    overrides,
     requests: () => requests,
     nowMs: clock,
     /** Sends a request by a proxy. @returns the response code, or undefined for a failure */

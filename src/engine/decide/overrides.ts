@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts';
 import { groupBy } from '../../base/group.ts';
 import { epochCounter } from '../algorithms/fixed-window.ts';
 import type { Unit } from '../algorithms/limit.ts';
+import { limitsInFlight } from '../holds/limits.ts';
 import { describeLimit } from '../rules/match/describe-limit.ts';
 import { countedEntries, type Entry, type Match } from '../rules/match/match.ts';
 import type { RuleLimit } from '../rules/match/tree.ts';
@@ -25,6 +26,8 @@ export type OverrideEffect =
   | { readonly kind: 'limit'; readonly requestsPerUnit: number; readonly unit: Unit }
   | { readonly kind: 'block' | 'exempt' };
 
+/** The name of the limit of an override. */
+export const OVERRIDE = 'override';
 /** The counter of the limit that represents a block. */
 export const BLOCK_COUNTER = 'override|block';
 /** The text for such a limit. */
@@ -67,6 +70,16 @@ export const fitsWildcards = ({ entries }: Pick<StandingOverride, 'entries'>, gi
 /** The number of characters that wildcards do not stand for. */
 const literalLength = ({ override: { entries } }: Followed): number =>
   entries.reduce((sum, { value }) => sum + value.length, 0);
+
+/** Whether hits of a match are held until they are released. */
+const isHeld = ({ id, limits }: Extract<Match, { kind: 'limited' }>): boolean =>
+  id !== undefined || limits.some(({ limit }) => limitsInFlight(limit));
+
+/** What a request wants of its hits; see `Door`. */
+interface Asked {
+  readonly hits?: number | undefined;
+  readonly isRenewed?: boolean | undefined;
+}
 
 interface Followed {
   readonly override: StandingOverride;
@@ -158,15 +171,17 @@ export class Overrides {
 
   /**
    * Applies the override to a match. It has no effect on a descriptor that matches no rule, nor on a release or a commit,
-   * which goes to the counter that holds the hits.
+   * which goes to the counter that holds the hits. A limit has counted hits that are renewed, and does not count them
+   * again.
    */
-  apply(found: Match, domain: string, entries: readonly Entry[], hits = 1): Match {
+  apply(found: Match, domain: string, entries: readonly Entry[], { hits = 1, isRenewed = false }: Asked = {}): Match {
     if (found.kind !== 'limited' && found.kind !== 'unlimited') return found;
-    if (found.kind === 'limited' && (found.commits || (found.id !== undefined && hits < 0))) return found;
+    if (found.kind === 'limited' && (found.commits || (hits < 0 && isHeld(found)))) return found;
     const applied = this.of(found, domain, entries);
     if (!applied) return found;
     const { rule } = found;
-    if (applied.override.effect.kind === 'exempt') return { kind: 'unlimited', rule, exempt: true };
+    const { kind } = applied.override.effect;
+    if (kind === 'exempt' || (isRenewed && kind === 'limit')) return { kind: 'unlimited', rule, exempt: true };
     const { limit } = applied;
     if (!limit) return found;
     const levels = found.kind === 'limited' ? found.levels : rule.levels;
@@ -189,7 +204,7 @@ export class Overrides {
     const counter = effect.kind === 'block' ? BLOCK_COUNTER : epochCounter(windowMs);
     return {
       limit: { algorithm: 'fixed_window', alignment: 'epoch', requestsPerUnit, soft: 0, windowMs, counter },
-      label: { name: 'override', unit, unitMultiplier: 1 },
+      label: { name: OVERRIDE, unit, unitMultiplier: 1 },
       policy: {},
       endsAtMs: untilMs,
     };

@@ -45,11 +45,12 @@ export interface Door {
    * What its hits are.
    *
    * asked      to be spent if there is room; with an id that commits, used of what is reserved
+   * renewed    the same for slots that are held: what an operator limits has been counted before
    * returned   given back
    * committed  used of what is reserved
    * reported   used already, whatever the limit; no request holds them
    */
-  readonly hits: 'asked' | 'returned' | 'committed' | 'reported';
+  readonly hits: 'asked' | 'renewed' | 'returned' | 'committed' | 'reported';
   /** The limits that it uses. Default: all. */
   readonly uses?: (limit: Limit) => boolean;
   /** The limits at which it only peeks; of slots, at one. Default: none. */
@@ -94,6 +95,8 @@ export interface BoundedHits extends Pick<LimitedMatch, 'rule' | 'entries'> {
 interface CountedRequest extends RateLimitRequest {
   /** See `Unmet`. */
   readonly onlyAt?: number | undefined;
+  /** See `Door`. */
+  readonly isRenewed?: boolean | undefined;
 }
 
 type ValidMatch = Exclude<Match, { kind: 'invalid_request_limit' }>;
@@ -172,7 +175,8 @@ export function planRequest(request: RateLimitRequest, planner: Planner, arrival
   const ofDomain = rules.domains.get(domain);
   const mayLack = ofDomain?.requirements !== undefined && door.minHeldHits === undefined;
   const unmet = mayLack ? findUnmet(request, rules, work) : undefined;
-  const counted = unmet ? { ...request, ...unmet } : request;
+  const isRenewed = door.hits === 'renewed';
+  const counted = unmet || isRenewed ? { ...request, ...unmet, isRenewed } : request;
   const matched = matchRequest(counted, rules, settles(door) ? withoutOverrides(planner) : planner, work);
   // no quota lets a request pass that lacks keys, or that an operator blocks
   const quotaMode = planner.quotaMode && unmet?.onlyAt === undefined && !matched.some(isBlocked);
@@ -211,7 +215,7 @@ const NOT_COUNTED: Miss = { kind: 'no_rule' };
 
 /** The match of each descriptor of a request: an operator's override if there is one, else its rule. @internal */
 export function matchDescriptors(
-  { domain, descriptors, onlyAt }: CountedRequest,
+  { domain, descriptors, onlyAt, isRenewed }: CountedRequest,
   rules: RuleTree,
   planner: Pick<Planner, 'overrides' | 'clock' | 'onWork'>,
   work: RequestWork = new RequestWork(planner.onWork),
@@ -225,7 +229,7 @@ export function matchDescriptors(
   const isOverriding = overrides !== undefined && overrides.size > 0;
   const override = isOverriding
     ? (found: Match, at: number) =>
-        overrides.apply(found, domain, descriptors[at]?.entries ?? [], descriptors[at]?.hits)
+        overrides.apply(found, domain, descriptors[at]?.entries ?? [], { hits: descriptors[at]?.hits, isRenewed })
     : undefined;
   return matchAll(rules, domain, descriptors, { clock, work, override });
 }
@@ -280,7 +284,7 @@ function createDebits(matched: readonly MatchedDescriptor[], planning: DebitPlan
     if (!isUsed(found, door)) continue;
     const holder = found.id === undefined ? undefined : chooseHolder(hashHolder(found.id), descriptor);
     const holding = { descriptor, found, holder };
-    const metered = findMetered(planner, found.limits);
+    const metered = findMetered(planner, found);
     for (const one of found.limits) {
       if (!usesLimit(door, found, one)) continue;
       const debit = createLimitDebit(one, holding, planning);

@@ -154,8 +154,13 @@ export class Debts implements KeptForCounters {
   /** Settles a part of the debts, if the backend is available. Must be called repeatedly while there are debts. */
   async settle(): Promise<void> {
     this.#expire();
-    const due = [...this.#shards.values()].filter(({ debts, pending }) => debts.size + pending.length > 0);
-    await Promise.all(due.slice(0, MAX_SHARDS).map((shard) => this.#settleOne(shard)));
+    const due = [...this.#shards].filter(([, { debts, pending }]) => debts.size + pending.length > 0);
+    const next = due.slice(0, MAX_SHARDS);
+    for (const [name, shard] of next) {
+      this.#shards.delete(name);
+      this.#shards.set(name, shard); // the others come next, even if these cannot be settled
+    }
+    await Promise.all(next.map(([, shard]) => this.#settleOne(shard)));
   }
 
   async close(): Promise<void> {
@@ -178,8 +183,8 @@ export class Debts implements KeptForCounters {
 
   async #send(shard: Shard): Promise<void> {
     const { backend, debts } = shard;
-    if (!backend.health().ready) return;
-    if (shard.mustPeek && !(await this.#peek(shard))) return;
+    const mustPeek = shard.mustPeek || !backend.health().ready; // other nodes of it may be ready
+    if (mustPeek && !(await this.#peek(shard))) return;
     if (shard.pending.length === 0) {
       shard.pending = [...take(SLICE, debts.values())];
       for (const { debit } of shard.pending) debts.delete(debit.key);

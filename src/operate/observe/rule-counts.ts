@@ -118,7 +118,8 @@ type Found = { readonly rule: Rule; readonly levels: readonly string[] };
  */
 export function createRuleCounts(maxNameBytes: number) {
   const known = new Map<string, RuleCounts>();
-  const byLimit = new WeakMap<Limit, RuleCounts>(); // of rules whose names do not depend on requests
+  /** Of rules whose names do not depend on requests, with their levels: rules may share the limit of an override. */
+  const byLimit = new WeakMap<Limit, { readonly levels: readonly string[]; readonly counts: RuleCounts }>();
   const others = newCounts(OTHER, [OTHER], 'fixed_window', 'by_request');
   const budget = new NameBudget(maxNameBytes);
   const byName = (
@@ -143,13 +144,13 @@ export function createRuleCounts(maxNameBytes: number) {
     of: byName,
     ofLimit(domain: string, { rule, levels }: Found, limit: Limit): RuleCounts {
       const known = byLimit.get(limit);
-      if (known) return known;
+      if (known?.levels === levels) return known.counts;
       const counts = byName(domain, levels, namedAlgorithm(limit), rule.named);
-      if (rule.named === 'by_rule') byLimit.set(limit, counts);
+      if (rule.named === 'by_rule') byLimit.set(limit, { levels, counts });
       return counts;
     },
     /** Undefined: the limit was not counted yet, or its name depends on requests. */
-    find: (limit: Limit): RuleCounts | undefined => byLimit.get(limit),
+    find: (limit: Limit): RuleCounts | undefined => byLimit.get(limit)?.counts,
     /** A snapshot: rules counted later are not in the list. */
     all: (): readonly RuleCounts[] => [...known.values(), ...(others.totalHits > 0 ? [others] : [])],
   };

@@ -98,7 +98,7 @@ export async function explainDescriptors(
       ...(stopped && { stopped }),
       ...(isOverridden && { override: describeOverride(override) }),
       limits: isBlocked ? limits.map((limit) => blockedLimit(limit, override.untilMs, decider.clock())) : limits,
-      ...('rule' in found && changeFields(found.rule, decider.clock())),
+      ...('rule' in found && !isOverridden && changeFields(found.rule, decider.clock())),
     };
   });
 }

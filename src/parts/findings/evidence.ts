@@ -5,9 +5,10 @@ import { showCount } from '../../engine/algorithms/money.ts';
 import { type CounterKey, inOnePiece } from '../../engine/backends/key.ts';
 import type { KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Answer, OtherDecision, Verdict } from '../../engine/decide/decide.ts';
+import { OVERRIDE } from '../../engine/decide/overrides.ts';
 import type { BoundedHits } from '../../engine/decide/plan.ts';
 import { hitsOf } from '../../engine/decide/priced.ts';
-import { isShared } from '../../engine/holds/limits.ts';
+import { isShared, limitsInFlight } from '../../engine/holds/limits.ts';
 import { commitEvents } from '../../engine/holds/reports.ts';
 import { MIN_STATUS } from '../../engine/ledger/debit.ts';
 import type { Lapse } from '../../engine/ledger/reservations.ts';
@@ -197,7 +198,9 @@ export class Evidence {
   answered({ domain, descriptors, hits_addend: hits }: WireRequest, { verdicts }: Answer, caller: Sender): void {
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
-      if (verdict?.kind !== 'limited') continue;
+      if (!verdict || !('rule' in verdict)) continue;
+      if (replacesSlots(verdict)) this.#addSlotless(verdict.rule, descriptors[at]?.entries ?? [], caller);
+      if (verdict.kind !== 'limited') continue;
       const { rule, decision } = verdict;
       if (rule.ids !== undefined || rule.chargedLater || decision.holds !== undefined)
         this.#addPaired(verdict, descriptors[at]?.entries ?? [], {
@@ -290,6 +293,16 @@ export class Evidence {
     };
   }
 
+  #findPair(rule: Rule, entries: readonly Entry[], by: NamedProxy): PairedCalls | undefined {
+    return ensure(this.#kept.pairs, nameIn(rule.path, by.proxy), MAX_PAIRS, () => createPair(rule, entries, by));
+  }
+
+  /** Notes a request whose release frees no slot, like that of a refused one. */
+  #addSlotless(rule: Rule, entries: readonly Entry[], caller: Sender): void {
+    const pair = this.#findPair(rule, entries, this.#proxies.identify(caller));
+    if (pair) addTo(pair.refused);
+  }
+
   #addPaired(
     verdict: LimitedVerdict,
     entries: readonly Entry[],
@@ -297,7 +310,7 @@ export class Evidence {
   ): void {
     const { rule, applied } = verdict;
     const hits = hitsOf(verdict);
-    const pair = ensure(this.#kept.pairs, nameIn(rule.path, by.proxy), MAX_PAIRS, () => createPair(rule, entries, by));
+    const pair = this.#findPair(rule, entries, by);
     if (!pair) return;
     if (rule.chargedLater)
       this.#addLater(pair, !rule.countWhen ? hits : stated < MIN_STATUS ? 0 : Number.POSITIVE_INFINITY);
@@ -384,6 +397,11 @@ export class Evidence {
     ensure(this.#kept.cardinalities, nameIn(domain, key), MAX_NAMED, create)?.add(value, by);
   }
 }
+
+/** Whether an override takes the place of a limit on slots. */
+const replacesSlots = (verdict: Extract<Verdict, { readonly rule: Rule }>): boolean =>
+  (verdict.kind === 'limited' ? verdict.label.name === OVERRIDE : verdict.exempt === true) &&
+  verdict.rule.limits.some(({ limit }) => limitsInFlight(limit));
 
 /** A name within a domain or a rule. */
 export const nameIn = (scope: string, name: string): string =>

@@ -20,7 +20,7 @@ export const createHoldsService = (slots: Slots, reservations: Reservations) => 
   renew: (request: HoldRequest, caller: TimedCaller) =>
     toOutcome(async () => {
       const patient = { timeLeftMs: () => caller.timeLeftMs(), onGone: () => {} };
-      return encode(await slots.acquire(decodeHold(request), 0, patient));
+      return encode(await slots.acquire(decodeHold(request), 0, patient, 'renewed'));
     }),
   release: (request: HoldRequest, caller: TimedCaller) =>
     toOutcome(async (): Promise<object> => {

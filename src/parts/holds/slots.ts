@@ -26,8 +26,14 @@ export interface Slots {
    * Takes slots of all limits of the request that use ids, or of none; of quotas, slots of those that have one left.
    *
    * @param maxDelayMs  how long to wait for them
+   * @param hits        `renewed`: the holder has them. Default: `asked`
    */
-  acquire(request: RateLimitRequest, maxDelayMs: number, caller: HoldsCaller): Promise<SlotAnswer>;
+  acquire(
+    request: RateLimitRequest,
+    maxDelayMs: number,
+    caller: HoldsCaller,
+    hits?: Extract<Door['hits'], 'asked' | 'renewed'>,
+  ): Promise<SlotAnswer>;
   release(request: RateLimitRequest, caller: TimedCaller): Promise<void>;
 }
 
@@ -46,11 +52,13 @@ export interface HoldsCaller extends TimedCaller {
 export function createSlots(decider: ServiceDecider): Slots {
   const queues = new SlotQueues<SlotAnswer>();
   return {
-    async acquire(request, maxDelayMs, caller) {
-      let plan = planSlots(request, decider, 'asked');
-      // a holder that an operator exempts has the time of its rule: clients renew within it
-      const ttlMs = (): number =>
-        shortestWindowMs(plan.debits.length > 0 ? plan.debits : planSlots(request, decider, 'returned').debits);
+    async acquire(request, maxDelayMs, caller, hits = 'asked') {
+      let plan = planSlots(request, decider, hits);
+      // a holder that an operator exempts or limits has the time of its rule: clients renew within it
+      const ttlMs = (): number => {
+        const slots = plan.debits.filter(({ limit }) => limitsInFlight(limit));
+        return shortestWindowMs(slots.length > 0 ? slots : planSlots(request, decider, 'returned').debits);
+      };
       if (isRefused(request, decider)) return { held: false, ttlMs: ttlMs(), retryAfterMs: NEVER_MS };
       // each child has a queue of its own
       const keys = plan.debits.flatMap(({ key, slotShare }) => [key, ...childKeys({ key, share: slotShare })]);
@@ -59,7 +67,7 @@ export function createSlots(decider: ServiceDecider): Slots {
         return { held: overallCode === 'OK', ttlMs: ttlMs(), retryAfterMs };
       };
       const takeAgain = (): Promise<SlotAnswer> => {
-        plan = planSlots(request, decider, 'asked'); // rules and overrides may have changed while it waited
+        plan = planSlots(request, decider, hits); // rules and overrides may have changed while it waited
         return take();
       };
       const onGone = (listener: () => void): void => caller.onGone(listener);
@@ -81,7 +89,7 @@ export function createSlots(decider: ServiceDecider): Slots {
 /** A plan that uses some limit. */
 type UsedPlan = Plan & { readonly debits: readonly Debit[] };
 
-const planSlots = (request: RateLimitRequest, decider: ServiceDecider, hits: 'asked' | 'returned'): UsedPlan =>
+const planSlots = (request: RateLimitRequest, decider: ServiceDecider, hits: Door['hits']): UsedPlan =>
   planHeld(request, decider, { hits, uses: limitsInFlight, minHeldHits: 1, named: 'algorithm: in_flight' });
 
 /**

@@ -1,4 +1,4 @@
-import { every } from '../../base/clock.ts';
+import { intermittent } from '../../base/clock.ts';
 import type { OpenOperatorPart } from '../../serve/control/part.ts';
 import { overrideOperations } from './operations.ts';
 import { createOverrideRecords, FOLLOW_INTERVAL_MS } from './override-records.ts';
@@ -9,7 +9,7 @@ const START_MS = 10_000;
 /** Follows overrides in the store, and lets operators change them. */
 export const openOverrides: OpenOperatorPart = (
   options,
-  _settings,
+  { counters },
   { records, hasOwnRecords, overrides: standing = [], log, background },
 ) => {
   const { hash, clock, ask } = options;
@@ -26,6 +26,16 @@ export const openOverrides: OpenOperatorPart = (
   });
   if (hasOwnRecords && standing.length > 0) void overrides.restore(standing);
   const state = background.add('overrides', 'reading overrides', START_MS); // while it fails, the last ones apply
-  const close = every(FOLLOW_INTERVAL_MS, () => void state.run(overrides.follow));
-  return { operations: overrideOperations({ ...options, overrides }), close };
+  let isComplete = false;
+  const read = async (): Promise<void> => {
+    await overrides.follow();
+    isComplete = counters.store.kind !== 'redis'; // which other instances share
+  };
+  const following = intermittent(FOLLOW_INTERVAL_MS, () => {
+    void state.run(read);
+    return !isComplete || options.overrides.size > 0; // which may expire
+  });
+  options.overrides.onChange(following.wake);
+  following.wake();
+  return { operations: overrideOperations({ ...options, overrides }), close: following.close };
 };

@@ -10,6 +10,8 @@ interface FoundBucket {
   readonly entries: readonly Entry[];
   /** Whether buckets with other pairs have the same counter. */
   readonly isShared: boolean;
+  /** Whether an override takes the place of the rule. */
+  readonly isOverridden: boolean;
 }
 
 interface SoughtBucket {
@@ -41,8 +43,9 @@ export function findBucket(
     if (!entries) return undefined;
     const matched = match(rules, domain, { entries, requestLimit: undefined }, { work });
     const found = overrides?.apply(matched, domain, entries) ?? matched;
-    if (found.kind === 'unlimited') return { rule: found.rule, limits: [], entries, isShared: false };
-    return found.kind === 'limited' ? { ...found, isShared: found.entries !== entries } : undefined;
+    const isOverridden = found !== matched;
+    if (found.kind === 'unlimited') return { rule: found.rule, limits: [], entries, isShared: false, isOverridden };
+    return found.kind === 'limited' ? { ...found, isShared: found.entries !== entries, isOverridden } : undefined;
   } catch (error) {
     if (error instanceof TooCostly) return undefined;
     throw error;

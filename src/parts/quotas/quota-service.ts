@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { isBlock, type Overrides } from '../../engine/decide/overrides.ts';
+import type { Overrides } from '../../engine/decide/overrides.ts';
 import { bucketStrategy } from '../../engine/rules/match/strategy.ts';
 import { status } from '../../h2/grpc/grpc-status.ts';
 import type { Incoming, OpenCall } from '../../h2/grpc/method.ts';
@@ -107,6 +107,9 @@ export class QuotaService {
 const proxyName = (written: string | undefined): string | undefined =>
   written === '' || written?.includes('%') ? undefined : written;
 
+/** What an override leaves of a rule. */
+const OVERRIDDEN = { unlimited: false, limits: [] };
+
 /** The plan for a bucket, or undefined if no rule applies to it. */
 function planBucket(
   { keyOf, shadowMode }: Pick<QuotaServiceOptions, 'keyOf' | 'shadowMode'>,
@@ -116,8 +119,7 @@ function planBucket(
   if (!found) return undefined;
   const rule = found.rule.path;
   if (shadowMode) return { kind: 'allow', rule };
-  if (found.limits.some(isBlock)) return { kind: 'deny', rule }; // also of an unsupported rule
-  const strategy = bucketStrategy(found.rule, found.limits);
+  const strategy = bucketStrategy(found.isOverridden ? OVERRIDDEN : found.rule, found.limits);
   if (strategy.kind === 'unsupported') return undefined;
   if (strategy.kind !== 'shared') return { kind: strategy.kind, rule };
   const key = keyOf(strategy.pool.fillMs, domain, found.entries);

@@ -72,6 +72,7 @@ export function createProbe({ run: count, redis, keys, onProblem, onUsable, onLi
   /** Why the server cannot count; nothing if it can, at least fixed windows. */
   const test = async (): Promise<readonly string[]> => {
     const proxy = redis instanceof Redis ? await findProxy(redis, (name) => keys(limit, name, [])) : undefined;
+    if (proxy === SENTINEL) return [proxy];
     const replies = proxy === undefined ? await count(listCharges(keys, redis), CALL) : [];
     const reasons = replies.flatMap((reply) => (reply.code === 'UNAVAILABLE' ? [reply.reason] : []));
     const reason = proxy ?? reasons.map(withoutPrefixes).find(isOfScripts);
@@ -128,6 +129,8 @@ const listCharges = (keys: CounterKeys, { isCluster }: RedisConnection): readonl
 const scratchKeys = (keys: CounterKeys, reason: string): readonly CounterKey[] =>
   Array.from({ length: isOfSlots(reason) ? PROXY_KEYS : 1 }, () => keys(limit, randomUUID(), []));
 
+const SENTINEL = 'a sentinel has no keys: REDIS_TYPE must be SENTINEL, with the name of the master in REDIS_URL';
+
 /** Enough that a proxy with two servers has all of them on one in one of 32,768 cases. */
 const PROXY_KEYS = 16;
 /** How long they are kept if this process ends before it has deleted them. */
@@ -144,6 +147,7 @@ async function findProxy(redis: Redis, nameKey: (name: string) => string): Promi
   if (isQuiet(redis))
     return 'a proxy closes connections on commands that it does not know, and may divide keys among servers';
   const hello = JSON.stringify(await redis.call('HELLO').catch(() => ''));
+  if (hello.includes('"sentinel"')) return SENTINEL;
   if (hello.includes('envoy-redis-proxy')) return 'Envoy’s redis_proxy divides keys among servers';
   const isDivided = (await dividesKeys(redis, nameKey)) && (await dividesKeys(redis, nameKey)); // FLUSHALL may come between
   return isDivided ? 'a proxy divides keys among servers' : undefined;

@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { url as findDebugger } from 'node:inspector';
 import { every } from '../../base/clock.ts';
 import type { Logger } from '../../operate/observe/log.ts';
 
@@ -21,14 +22,15 @@ export interface Silence {
 /**
  * Kills a process that hangs, until it has ended. Time in which this process does not run counts as one check at most,
  * and intervals in which the other one mostly waits for a processor do not count: on a saturated machine, checking a
- * large rule file at a lower priority takes minutes.
+ * large rule file at a lower priority takes minutes. With a debugger, which this process shares with its workers, silent
+ * processes are not killed: they may wait at a breakpoint.
  */
 export function watchSilence(name: string, child: ChildProcess, log: Logger): Silence {
   /** Checks since a message was due; undefined if none is. */
   let silentChecks: number | undefined;
   let waitedBeforeMs = 0;
   const stop = every(CHECK_INTERVAL_MS, () => {
-    if (silentChecks === undefined) return;
+    if (silentChecks === undefined || findDebugger() !== undefined) return;
     const waitedMs = readRunDelayMs(child.pid);
     const isStarved = waitedMs - waitedBeforeMs > CHECK_INTERVAL_MS / 2;
     waitedBeforeMs = waitedMs;
@@ -37,6 +39,7 @@ export function watchSilence(name: string, child: ChildProcess, log: Logger): Si
     log.error(`${name} has not answered for ${MAX_SILENT_S} s and is killed`);
     child.kill('SIGKILL');
   });
+  if (child.pid === undefined) stop(); // it could not be started, and emits no exit
   child.once('exit', stop);
   return {
     expect() {

@@ -333,6 +333,26 @@ test.each([
   expect(counts).toEqual(Array(100).fill(1));
 });
 
+test('debts of a node are settled while others, with more of them, are down', async () => {
+  const isDown = ({ key }: Pick<Operation, 'key'>): boolean => key.startsWith('down');
+  const { run, settle: send } = backend;
+  backend = {
+    ...backend,
+    shardOf: ({ key }) => key,
+    run: (operations, how) => (operations.some(isDown) ? operations.map(() => unavailable) : run(operations, how)),
+    settle: async (one, timeoutMs) => !one.operations.some(isDown) && send(one, timeoutMs),
+    health: () => ({ ready: false, reason: 'a node is down' }),
+  };
+  const ledger = instance('one', { maxCounters: 1_000 });
+  const limit = limitWith('local');
+  isAway = true;
+  for (let at = 0; at < 500; at++) await spend(ledger, hit(limit, 1, `down-${at}`));
+  await spend(ledger, hit(limit));
+  isAway = false;
+  for (let time = 0; time < 10; time++) await settle();
+  expect(await stands(limit)).toBe(1);
+});
+
 test('settlements of a node without debts for a while continue with higher numbers', async () => {
   const ledger = instance();
   const limit = limitWith('local');

@@ -4,6 +4,7 @@ import { type State, spends, unitMs } from '../../../src/engine/algorithms/limit
 import { type Backend, StoreUnavailable } from '../../../src/engine/backends/backend.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { type Decider, decide, type RequestDescriptor, type Verdict } from '../../../src/engine/decide/decide.ts';
+import { Overrides } from '../../../src/engine/decide/overrides.ts';
 import type { Limit } from '../../../src/engine/holds/limits.ts';
 import { algorithmFor } from '../../../src/engine/holds/limits.ts';
 import { OTHER } from '../../../src/operate/observe/caller-names.ts';
@@ -571,4 +572,24 @@ describe('of a rule with a budget and a limit on hits', () => {
     statistics.answered('d', answer);
     expect(statistics.degraded).toMatchObject({ allow: 30 });
   });
+});
+
+test('hits of rules under the limit of one override with wildcards are counted for each rule', async () => {
+  const clock = fakeClock();
+  const limit = 'rate_limit: { unit: day, requests_per_unit: 1 }';
+  const rules = rulesFrom(`domain: d\ndescriptors: [{ key: k, ${limit} }, { key: k, value: ann, ${limit} }]\n`);
+  const overrides = new Overrides(clock, (unit) => unitMs[unit]);
+  const effect = { kind: 'limit', requestsPerUnit: 5, unit: 'HOUR' } as const;
+  const named = { domain: 'd', entries: [{ key: 'k', value: 'a*' }], wildcard: true } as const;
+  overrides.replace([{ ...named, effect, untilMs: Number.MAX_SAFE_INTEGER, by: '', reason: '' }]);
+  const decider = deciderOf(rules, { clock, overrides });
+  const statistics = createStatistics(0.8);
+  for (const value of ['ann', 'amy', 'amy', 'ann', 'amy']) {
+    const descriptors = [{ entries: [{ key: 'k', value }], hits: 1, requestLimit: undefined }];
+    statistics.answered('d', await decide({ domain: 'd', descriptors }, decider, 1_000));
+  }
+  expect(rulesOf(statistics).map(({ rule, totalHits }) => [rule, totalHits])).toEqual([
+    ['k_ann', 2],
+    ['k', 3],
+  ]);
 });

@@ -444,3 +444,20 @@ describe('of a store that answers later than a call waits', () => {
     expect(printed).not.toContain('used');
   });
 });
+
+test('explain says when other limits apply by a schedule, unless an override takes their place', async () => {
+  const clock = fakeClock(Date.parse('2026-12-24T12:00Z'));
+  const rules = rulesFrom(
+    'domain: d\ndescriptors: [{ key: a, rate_limit: { unit: minute, requests_per_unit: 2, active: { until: 2026-12-25T00:00 } } }]',
+  );
+  const overrides = new Overrides(clock, (unit) => unitMs[unit]);
+  const memory = createMemoryBackend(clock, { maxCounters: 10 });
+  const decider = { ...deciderOn(rules, ledgerOf(memory, { clock })), clock, overrides };
+  const request = { ...requestOf(['a=x']), domain: 'd' };
+  const changesAt = async () => (await explain(request, { decider, extras })).descriptors[0]?.changesAt;
+  expect(await changesAt()).toBe('2026-12-25T00:00:00.000Z');
+  overrides.replace([overrideOf({ kind: 'exempt' }, clock() + 1_000)]);
+  expect(await changesAt()).toBeUndefined();
+  overrides.replace([overrideOf({ kind: 'limit', requestsPerUnit: 5, unit: 'DAY' }, clock() + 1_000)]);
+  expect(await changesAt()).toBeUndefined();
+});

@@ -145,6 +145,24 @@ test.each(symptoms)('%s is found within 60 s: %s', async (kind, _, send, details
   }
 });
 
+test.each([{ kind: 'block' }, { kind: 'exempt' }, { kind: 'limit', requestsPerUnit: 9, unit: 'SECOND' }] as const)(
+  'releases of requests that hold no slot under the override %j are no mistake',
+  async (effect) => {
+    const traffic = createProxiedTraffic(RULES);
+    const send = (): boolean => {
+      inFlight(traffic, A, false);
+      return traffic.findings.list().length > 0;
+    };
+    await traffic.pass(65, send);
+    const named = { domain: 'shop', entries: [{ key: 'tenant', value: 'k*' }], wildcard: true } as const;
+    traffic.overrides.replace([{ ...named, effect, untilMs: Number.MAX_SAFE_INTEGER, by: '', reason: '' }]);
+    await traffic.pass(30, send);
+    traffic.overrides.replace([]);
+    await traffic.pass(10, send);
+    expect(traffic.findings.list()).toEqual([]);
+  },
+);
+
 test('hits that are counted only up to their bound are found, and releases with a status are not', async () => {
   const traffic = createProxiedTraffic([
     'domain: d\ndescriptors: [{ key: used, rate_limit: { unit: day, requests_per_unit: 5, name: n } }, { key: slot, descriptors: [{ key: id, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 1, ttl: 60s } }] }]',

@@ -1,7 +1,9 @@
 import type { ServiceDecider } from '../../../src/edge/grpc/side-service.ts';
+import { unitMs } from '../../../src/engine/algorithms/limit.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import { decide } from '../../../src/engine/decide/decide.ts';
 import { findMetered } from '../../../src/engine/decide/metered.ts';
+import { Overrides } from '../../../src/engine/decide/overrides.ts';
 import { match } from '../../../src/engine/rules/match/match.ts';
 import { createReservations } from '../../../src/parts/holds/reservations.ts';
 import { createSlots } from '../../../src/parts/holds/slots.ts';
@@ -23,6 +25,8 @@ descriptors:
     descriptors: [{key: id, not_counted: hold, rate_limit: {${inFlight}, adapt: {min: 2, max: 10}}}]
   - key: large
     descriptors: [{key: id, not_counted: hold, rate_limit: {${inFlight}, adapt: {min: 150, max: 200}}}]
+  - key: reserved
+    descriptors: [{key: id, not_counted: hold, rate_limit: {unit: day, requests_per_unit: 2, reserve: {ttl: 30s}}}]
 `);
 
 /** A decider with new counters in memory. */
@@ -44,6 +48,11 @@ const requestOf = (key: string, id?: string, hits = 1) => {
   return { domain: 'demo', descriptors: [{ entries, requestLimit: undefined, hits }] };
 };
 
+function matchOf(key: string) {
+  const [descriptor] = requestOf(key, '1').descriptors;
+  return match(rules, 'demo', descriptor ?? { entries: [], requestLimit: undefined });
+}
+
 describe.each(['fixed', 'adaptive'])('a limit on requests in flight that is %s', (key) => {
   test('gives no slot to a report of Kuadrant, since nobody would release it', async () => {
     const decider = newDecider();
@@ -62,11 +71,20 @@ describe.each(['fixed', 'adaptive'])('a limit on requests in flight that is %s',
   });
 
   test('has no usage', () => {
-    const [descriptor] = requestOf(key, '1').descriptors;
-    const found = match(rules, 'demo', descriptor ?? { entries: [], requestLimit: undefined });
+    const found = matchOf(key);
     expect(found).toMatchObject({ limits: [{}] });
-    expect(found.kind === 'limited' && findMetered({ metersUsage: true }, found.limits)).toBeUndefined();
+    expect(found.kind === 'limited' && findMetered({ metersUsage: true }, found)).toBeUndefined();
   });
+});
+
+test.each(['fixed', 'adaptive', 'reserved'])('a limit in the place of a limit that is %s has no usage', (key) => {
+  const overrides = new Overrides(fakeClock(), (unit) => unitMs[unit]);
+  const entries = [{ key, value: 'a' }];
+  const effect = { kind: 'limit', requestsPerUnit: 5, unit: 'DAY' } as const;
+  overrides.replace([{ domain: 'demo', entries, effect, untilMs: Number.MAX_SAFE_INTEGER, by: '', reason: '' }]);
+  const found = overrides.apply(matchOf(key), 'demo', entries);
+  expect(found).toMatchObject({ kind: 'limited', overridden: true });
+  expect(found.kind === 'limited' && findMetered({ metersUsage: true }, found)).toBeUndefined();
 });
 
 test.each(['ShouldRateLimit', 'weir.v1.Holds'])(

@@ -36,6 +36,7 @@ descriptors:
     descriptors:
       - {key: job, not_counted: hold, rate_limit: {algorithm: in_flight, requests_per_unit: 1, ttl: 10s}}
   - {key: user, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: room, rate_limit: {algorithm: in_flight, requests_per_unit: 1, ttl: 10s}}
 `);
 
 const LONG_MS = 60_000; // longer than the test
@@ -292,6 +293,22 @@ test('a holder that is exempt has the time of its rule, within which clients ren
   expect(await slots.acquire(requestOf('2', ['tenant']), 0, caller)).toEqual({ held: true, ttlMs, retryAfterMs: 0 });
 });
 
+test('a limit of an operator counts each slot once, however often it is renewed for the time of its rule', async () => {
+  const decider = deciderOn(memory());
+  const { ttlMs } = await createSlots(decider).acquire(requestOf('1', ['tenant']), 0, caller);
+  const overrides = overridden({ kind: 'limit', requestsPerUnit: 2, unit: 'DAY' }, 'tenant');
+  const slots = createSlots({ ...decider, overrides });
+  const take = (job: string, hits: 'asked' | 'renewed') => slots.acquire(requestOf(job, ['tenant']), 0, caller, hits);
+  const held = { held: true, ttlMs, retryAfterMs: 0 };
+  expect(await take('2', 'asked')).toEqual(held);
+  for (let times = 0; times < 3; times++) expect(await take('2', 'renewed')).toEqual(held);
+  expect(await take('3', 'asked')).toEqual(held);
+  expect(await take('4', 'asked')).toMatchObject({ held: false });
+  expect(await take('3', 'renewed')).toEqual(held);
+  const blocked = createSlots({ ...decider, overrides: overridden({ kind: 'block' }, 'tenant') });
+  expect(await blocked.acquire(requestOf('3', ['tenant']), 0, caller, 'renewed')).toMatchObject({ held: false });
+});
+
 test('a slot that a proxy holds is given back under an override, too', async () => {
   const decider = deciderOn(memory());
   const blocked = { ...decider, overrides: overridden({ kind: 'block' }, 'tenant') };
@@ -301,6 +318,18 @@ test('a slot that a proxy holds is given back under an override, too', async () 
   expect(await ask(blocked, '2', 1)).toBe('OVER_LIMIT');
   expect(await ask(blocked, '1', -1)).toBe('OK');
   expect(await ask(decider, '2', 1)).toBe('OK');
+});
+
+test('a release frees a slot without an id, and gives no hit of an operator’s limit back', async () => {
+  const decider = deciderOn(memory());
+  const limited = { ...decider, overrides: overridden({ kind: 'limit', requestsPerUnit: 1, unit: 'DAY' }, 'room') };
+  const ask = async (by: ServiceDecider, hits: number) => {
+    const descriptors = [{ entries: [{ key: 'room', value: 'a' }], requestLimit: undefined, hits }];
+    return (await decide({ domain: 'demo', descriptors }, by, Number.POSITIVE_INFINITY)).overallCode;
+  };
+  expect([await ask(decider, 1), await ask(decider, 1)]).toEqual(['OK', 'OVER_LIMIT']);
+  expect([await ask(limited, 1), await ask(limited, -2), await ask(limited, 1)]).toEqual(['OK', 'OK', 'OVER_LIMIT']);
+  expect(await ask(decider, 1)).toBe('OK');
 });
 
 test('a caller that waits gets the slot that new rules have', async () => {

@@ -10,6 +10,8 @@ domain: edge
 descriptors:
   - { key: user, rate_limit: { unit: minute, requests_per_unit: 6000, algorithm: token_bucket, burst: 64 } }
   - { key: held, rate_limit: { algorithm: in_flight, requests_per_unit: 2, ttl: 9s } }
+  - { key: timed, rate_limit: { unit: minute, requests_per_unit: 6000, active: { days: mon-sun } } }
+  - { key: failed, count_when: 401, rate_limit: { unit: minute, requests_per_unit: 6000 } }
   - { key: generic_key, value: all, rate_limit: { unit: second, requests_per_unit: 1000 } }
 `;
 const SECRET = '0123456789abcdef0123456789abcdef';
@@ -82,13 +84,21 @@ test('an exemption allows everything, another limit replaces that of the rule, a
   expect(last.tokens_per_fill?.value).toBeGreaterThan(1_200);
 });
 
-test('a block refuses a bucket whose rule proxies cannot apply', async () => {
-  const stream = open('e', weir);
-  stream.report({ held: 'x' }, 1);
-  expect(strategyOf(await stream.next())?.blanket_rule).toBe('ALLOW_ALL');
-  await set({ held: 'x' }, { effect: 'block' });
-  expect(strategyOf(await stream.next())?.blanket_rule).toBe('DENY_ALL');
-});
+test.each(['held', 'timed', 'failed'])(
+  'an override applies to a bucket of the rule %s, which proxies cannot apply',
+  async (key) => {
+    const stream = open(key, weir);
+    const bucket = { [key]: 'x' };
+    stream.report(bucket, 1);
+    expect(strategyOf(await stream.next())?.blanket_rule).toBe('ALLOW_ALL'); // RLQS_UNKNOWN
+    await set(bucket, { effect: 'block' });
+    expect(strategyOf(await stream.next())?.blanket_rule).toBe('DENY_ALL');
+    await set(bucket, { effect: 'limit', requestsPerUnit: 1_200, unit: 'MINUTE' });
+    expect(strategyOf(await stream.next())?.token_bucket?.max_tokens).toBe(1_200);
+    await set(bucket, { effect: 'exempt' });
+    expect(strategyOf(await stream.next())?.blanket_rule).toBe('ALLOW_ALL');
+  },
+);
 
 test('Envoy refuses everything soon after a block, and passes requests after its removal', async () => {
   const envoy = await startQuotaEnvoy(RULES, weir.grpcPort, { name: 'real' });

@@ -199,6 +199,16 @@ test.each([
   },
 );
 
+test('a report that cannot be decoded ends its stream, and no other one', async () => {
+  const { service, receivers, seen, names } = open(2);
+  receivers[0]?.message(Buffer.from([0x0b])); // a group that does not end
+  await until('the stream has failed', () => seen.failures.length > 0);
+  receivers[1]?.message(reportOf(1));
+  await until('the other one is answered', () => names.assigned.length > 0);
+  expect(seen.failures).toEqual([status.INVALID_ARGUMENT]);
+  expect(service.counts).toMatchObject({ streams: 1, assignments: 1 });
+});
+
 test('no usage is counted of a report whose usages overlap its end', async () => {
   const { receivers, seen, names } = open(1);
   receivers[0]?.message(Buffer.concat([reportOf(3), Buffer.from([0x12, 99])]));

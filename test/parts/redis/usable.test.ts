@@ -77,6 +77,15 @@ test.concurrent('a node of a Cluster, used as a single server, is unusable, and 
   expect(counters.lines()).toEqual([expect.stringContaining('REDIS_TYPE must be CLUSTER')]);
 });
 
+test.concurrent('a sentinel, used as a single server, is unusable, and the log says what to set', async () => {
+  const watched = await startWatched();
+  closing.push(watched.stop);
+  const counters = await open({ REDIS_URL: `127.0.0.1:${watched.sentinelPort}` });
+  await eventually(() => counters.problem().includes('REDIS_TYPE must be SENTINEL'), counters.problem);
+  expect(counters.state().isUp).toBe(false);
+  expect(counters.lines()).toEqual([expect.stringContaining('REDIS_TYPE must be SENTINEL')]);
+});
+
 test.concurrent('fixed windows are counted in a Cluster with one node that is used as a single server', async () => {
   const cluster = await startCluster({ masters: 1 });
   closing.push(cluster.stop);

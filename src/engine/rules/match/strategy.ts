@@ -26,7 +26,10 @@ const MIN_UNITS = 1_024;
 const MAX_FILL_SECONDS = 1_000_000_000;
 
 /** Converts a rule to a rate and a burst, with which a proxy can decide on its own. */
-export function bucketStrategy(rule: Rule, limits: readonly RuleLimit[] = rule.limits): BucketStrategy {
+export function bucketStrategy(
+  rule: Pick<Rule, 'schedule' | 'unlimited' | 'limits' | 'countWhen'>,
+  limits: readonly RuleLimit[] = rule.limits,
+): BucketStrategy {
   const [first] = limits;
   if (rule.schedule) return unsupported('its limits depend on the time (active, schedule), and a bucket has one');
   if (rule.unlimited || !first) return { kind: 'allow' };
