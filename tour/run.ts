@@ -6,9 +6,9 @@ import { steps } from './steps.ts';
 
 const usage = `Usage: npm run tour [-- options]
 
-Starts Redis, Weir, Envoy and some load on free ports of this machine, and shows in five minutes what
-Weir does: a refusal, its reason, a reset, a candidate, a Redis outage. Stops everything when it ends. Where they are
-missing, Redis is installed by apt-get, and Envoy by pip into .cache/.
+Starts Weir, Envoy, some load, and Redis if it is on PATH, on free ports of this machine, and shows in
+five minutes what Weir does: a refusal, its reason, a reset, a candidate, a Redis outage. Stops
+everything when it ends. Envoy is installed by pip into .cache/ if it is missing.
 
   --auto                 do not wait for Enter
   --without redis,envoy  go on without them

@@ -221,7 +221,7 @@ export const limiters: readonly Limiter[] = [
     name: 'Kong: local, cluster, redis',
     file: 'kong',
     about:
-      "The [policies of Kong's plugin](https://docs.konghq.com/hub/kong-inc/rate-limiting/) are places to count: `local` in each node, `cluster` in a database, `redis` in Redis. With Weir they are counters in memory or in Redis; with [leases](counters.md) nodes count locally within a shared limit.",
+      "The [policies of Kong's plugin](https://docs.konghq.com/hub/kong-inc/rate-limiting/) are places to count: `local` in each node, `cluster` in a database, `redis` in Redis. With Weir they are counters in memory or in Redis; with [leases](reliability.md#leases) nodes count locally within a shared limit.",
     trace:
       'A consumer sends 30 requests in a minute to three nodes in turn, first to nodes that each count, then to nodes that share.',
     calls(random) {
