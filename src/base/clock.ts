@@ -1,8 +1,6 @@
 import { performance } from 'node:perf_hooks'; // the global is a getter, which is slow
 
-/**
- * Milliseconds since the Unix epoch, an integer. Injected wherever time matters, so that tests can replay any schedule.
- */
+/** Milliseconds since the Unix epoch, an integer. Injected wherever time matters, so that tests replay schedules. */
 export type Clock = () => number;
 
 /** Milliseconds on a clock that never runs backwards, since an arbitrary moment. Injected like `Clock`. */

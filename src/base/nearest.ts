@@ -140,9 +140,7 @@ export class NearestTexts {
     return this.#left-- > 0;
   }
 
-  /**
-   * The items whose text is most similar to the given one, in order of similarity. Case and punctuation hardly count.
-   */
+  /** The items whose text is most similar to the given one, in this order. Case and punctuation hardly count. */
   find<T>(to: string, items: Iterable<T>, text: (item: T) => string, count: number): readonly T[] {
     const found: { readonly item: T; readonly distance: number }[] = [];
     const first = to.slice(0, MAX_COMPARED_CHARACTERS);

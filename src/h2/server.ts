@@ -29,9 +29,7 @@ interface ServerOptions {
   readonly memory?: CallerMemory;
   /** Number of calls for which `close` waits. Default: 0. */
   readonly inFlight?: () => number;
-  /**
-   * Called when a connection or stream ends with an error, with RFC 9113's name of its code or one of the names below.
-   */
+  /** Called when a connection or stream ends with an error, with RFC 9113's name of its code or one of those below. */
   readonly onConnectionError?: ((code: string) => void) | undefined;
 }
 

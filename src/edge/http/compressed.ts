@@ -6,9 +6,7 @@ import type { Page, Route } from './server.ts';
 /** Minimum size of compressed pages. */
 const MIN_BYTES = 1_024;
 
-/**
- * Compresses the pages of a route for clients that accept gzip. Meant for operators' pages, which are requested rarely.
- */
+/** Compresses a route's pages for clients that accept gzip. Meant for operators' pages, which are requested rarely. */
 export function compressed(route: Route): Route {
   /** The compressed form of each body, for all its readers. */
   const known = new WeakMap<Buffer, Promise<Buffer>>();

@@ -5,9 +5,7 @@ import type { Page, Route } from './server.ts';
 export type RenderMetrics = (format?: 'text' | 'openmetrics') => RenderedMetrics | Promise<RenderedMetrics>;
 type RenderedMetrics = Pick<Page, 'contentType' | 'body'>;
 
-/**
- * The page that Prometheus scrapes on the debug port or a port of its own, in OpenMetrics for clients that accept it.
- */
+/** The page that Prometheus scrapes on the debug port or one of its own, in OpenMetrics for clients that accept it. */
 export function metricsRoute(render: RenderMetrics): Route {
   return {
     help: 'metrics for Prometheus, or in OpenMetrics for clients that accept it',

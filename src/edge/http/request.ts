@@ -83,9 +83,7 @@ export class HttpRequest extends IncomingMessage {
     });
   }
 
-  /**
-   * Sets the memory held for the request besides its head, first for body and decoded request, then for the response.
-   */
+  /** Sets the memory held for the request besides its head: for body and decoded request, then for the response. */
   charge(bytes: number): void {
     if (!this.#chargeConnection) return;
     const heldBytes = this.#headBytes + bytes;

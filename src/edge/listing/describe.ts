@@ -124,9 +124,7 @@ function overlaidAsJson(rule: MayBeOverlaid, limit: number | undefined): Pick<Do
   return places.length === 0 ? {} : { overlaid: Object.fromEntries(places) };
 }
 
-/**
- * The limits of a rule that apply at a time, by index, and when that changes next; empty if all limits always apply.
- */
+/** The limits of a rule that apply at a time, by index, and when that changes next; empty if all always apply. */
 export function scheduleAsJson({ schedule, limits }: Rule, nowMs: number): Pick<ListedRule, 'schedule'> {
   if (!schedule) return {};
   const changeMs = schedule.changesAtMs(nowMs);

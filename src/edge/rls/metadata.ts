@@ -11,9 +11,7 @@ import { primaryVerdict } from './headers.ts';
 import type { Extras } from './service.ts';
 
 interface MetadataOptions {
-  /**
-   * Whether to send the request, and the metadata of the rules that let it pass, in the format of envoyproxy/ratelimit.
-   */
+  /** Whether to send the request, and the metadata of the rules that let it pass, as envoyproxy/ratelimit does. */
   readonly ofRequest: boolean;
   /** Whether to send the limit on which each answer is based. */
   readonly ofRule?: boolean;

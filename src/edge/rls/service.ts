@@ -230,9 +230,7 @@ function replyLater(
   caller.onGone?.(() => end({ error: callerGone }));
 }
 
-/**
- * Reports a bug in a transport or an observer, which must not end the service; if that fails, the report is dropped.
- */
+/** Reports a bug in a transport or an observer, which must not end the service; if that fails, the report is lost. */
 function reportBug(observer: Observer, bug: unknown): void {
   try {
     observer.failed({ code: status.INTERNAL, details: INTERNAL_ERROR }, bug);

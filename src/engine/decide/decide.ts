@@ -52,9 +52,7 @@ export type Verdict =
       readonly code: Code;
       /** Further limits in shadow mode that would have refused; undefined if there are none. */
       readonly shadowRefusals?: readonly ShadowRefusal[] | undefined;
-      /**
-       * All limits that apply, if there are several, and `Decider.reportsEveryLimit` is set or the request has an id.
-       */
+      /** All limits that apply, if several do, and `Decider.reportsEveryLimit` is set or the request has an id. */
       readonly applied?: readonly AppliedLimit[] | undefined;
       /** A less tight verdict on the same descriptor: that of its rule, or of a requirement that is not met. */
       readonly beside?: Extract<Verdict, { kind: 'limited' }>;

@@ -1,21 +1,15 @@
 import type { Clock } from '../../base/clock.ts';
 import { createCounterKeys, ownCounters } from '../backends/key.ts';
-import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
+import { createMemoryBackend } from '../backends/memory/backend.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Decider } from './decide.ts';
-
-/** What decides without a service. */
-interface OfflineDecider extends Omit<Decider, 'rules'> {
-  readonly ledger: Ledger;
-  readonly memory: MemoryBackend;
-}
 
 /** The decisions of a service with new counters in memory, except for its rules. */
 export function createOfflineDecider(
   clock: Clock,
   modes: Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'>,
   bounds: Parameters<typeof createMemoryBackend>[1],
-): OfflineDecider {
+) {
   const memory = createMemoryBackend(clock, bounds);
   const ledger = new Ledger(
     { main: memory },

@@ -129,9 +129,7 @@ export interface CounterOptions {
   readonly spend?: Spend;
   /** `leased`: Redis leases limits in blocks where it can, unless rules set `consistency`; default: `strict`. */
   readonly consistency?: 'strict' | 'leased';
-  /**
-   * Counts the admitted hits of each counter by the hour, in memory or Redis; default: false. @internal
-   */
+  /** Counts the admitted hits of each counter by the hour, in memory or Redis; default: false. @internal */
   readonly usage?: boolean;
   /** Milliseconds since the epoch; default: `Date.now`. Redis decides on its own clock. */
   readonly clock?: Clock;

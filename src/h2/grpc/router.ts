@@ -45,9 +45,7 @@ export class Router {
     });
   }
 
-  /**
-   * Adds side methods that are loaded when the first of them is called.
-   */
+  /** Adds side methods that are loaded when the first of them is called. */
   addOnDemand(paths: readonly string[], load: () => Promise<readonly Method[]>): void {
     let loaded: Promise<void> | undefined;
     let waiting = 0;

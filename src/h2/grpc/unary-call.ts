@@ -297,9 +297,7 @@ const secondMessage = (): GrpcError => new GrpcError(status.UNIMPLEMENTED, 'the 
 const isWholeMessage = (bytes: Buffer, from: number, to: number): boolean =>
   to - from >= PREFIX_BYTES && uint32(bytes, from + 1) === to - from - PREFIX_BYTES;
 
-/**
- * The failure of a request that cannot be decoded. The caller is sent the reason, since the mistake is the caller's.
- */
+/** The failure of a request that cannot be decoded. The caller is sent the reason, since the mistake is its own. */
 export function decodeFailure(error: unknown): Failure {
   if (error instanceof GrpcError) return { code: error.code, details: error.message };
   const reason = error instanceof Error ? error.message : String(error);

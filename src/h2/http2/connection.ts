@@ -19,9 +19,7 @@ const MUCH_INPUT = 16_384;
 /** Minimum time between two checks for idleness; below a second, since a check may run slightly early. */
 const IDLE_MS = 900;
 
-/**
- * Maximum time until the socket is closed after this server's last frame, or until a retired client answers the ping.
- */
+/** Maximum time until the socket is closed after this server's last frame, or until a retired client answers a ping. */
 const LINGER_MS = 1_000;
 
 /**

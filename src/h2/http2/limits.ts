@@ -1,6 +1,4 @@
-/**
- * Limits of one connection, each with its consequence. `CallerMemory` bounds the memory of all connections together.
- */
+/** Limits of one connection, each with its consequence. `CallerMemory` bounds the memory of all of them together. */
 export interface Http2Limits {
   /** Maximum open streams, plus cancelled ones whose handler is still running; further ones get REFUSED_STREAM. */
   readonly maxConcurrentStreams: number;

@@ -80,9 +80,7 @@ export class StreamTable {
     stream.chargedBytes = 0;
   }
 
-  /**
-   * Marks the number of a new stream as used.
-   */
+  /** Marks the number of a new stream as used. */
   use(id: number): void {
     if (id > this.lastId + 2) this.#skip(id);
     this.lastId = id;

@@ -61,11 +61,7 @@ export interface Candidate {
 
 /** The status of the candidate. */
 export interface CandidateFacts {
-  /**
-   * off      there is no candidate
-   * on       it is being tried
-   * wrong    it has problems, and is not tried
-   */
+  /** `wrong`: it has problems, and is not tried. */
   readonly state: 'off' | 'on' | 'wrong';
   /** Milliseconds since the epoch; undefined: it is not on. */
   readonly loadedAtMs: number | undefined;

@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http';
 import type { Page } from '../../edge/http/server.ts';
 import { StoreUnavailable } from '../../engine/backends/backend.ts';
 
@@ -56,18 +57,8 @@ export function foundIn<T>(finding: Finding<T> | undefined): T {
   return finding.found;
 }
 
-const titles: Readonly<Record<number, string>> = {
-  400: 'Bad Request',
-  401: 'Unauthorized',
-  403: 'Forbidden',
-  404: 'Not Found',
-  405: 'Method Not Allowed',
-  409: 'Conflict',
-  413: 'Content Too Large',
-  500: 'Internal Server Error',
-  501: 'Not Implemented',
-  503: 'Service Unavailable',
-};
+/** Those of RFC 9110; Node has an older one for 413. */
+const titles: Readonly<Record<number, string | undefined>> = { ...STATUS_CODES, 413: 'Content Too Large' };
 
 /** Maximum characters sent of a message, which may quote the request. */
 const MAX_DETAIL_LENGTH = 1_000;

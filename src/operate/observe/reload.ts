@@ -5,9 +5,7 @@ import { type RuleSummaries, type RuleSummary, summarize } from './rule-summary.
 
 /** The effects of a reload, for operators. */
 export interface Reload {
-  /**
-   * `changed demo.a, demo.b; counters kept: demo.a; counters begin anew: demo.b`; undefined if there is no difference.
-   */
+  /** `changed demo.a, demo.b; counters kept: demo.a; counters begin anew: demo.b`; undefined if nothing differs. */
   readonly text: string | undefined;
   /** Paths of changed rules, at most `MAX_LISTED` of each kind. */
   readonly countersKept: readonly string[];

@@ -29,9 +29,7 @@ export interface RuleSummary {
 /** By the keys and values on the path to each rule. */
 export type RuleSummaries = ReadonlyMap<string, RuleSummary>;
 
-/**
- * Reads the nodes of a domain one after another, since a tree of all would take several times the memory.
- */
+/** Reads the nodes of a domain one after another, since a tree of all would take several times the memory. */
 export function summarize(domain: PackedDomain, split: SiteSplit | undefined): RuleSummaries {
   const summaries = new Map<string, RuleSummary>();
   const addLevel = (nodes: NodeSource, above: Above, { id: parent, groups }: Chain): void => {

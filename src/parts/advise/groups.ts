@@ -3,9 +3,7 @@ import { quantileRank, WeightedValues } from './weighted-values.ts';
 
 /** Number of clients from which a key counts as shared, and does not represent one client. */
 const MANY_CLIENTS = 10;
-/**
- * Minimum hits per client of a shared key; legitimate users return, while an attacker tries each stolen account once.
- */
+/** Minimum hits per client of a shared key; legitimate users return, but an attacker tries each stolen account once. */
 const HITS_PER_CLIENT = 3;
 
 /** The keys of a limit, grouped by their demand. */

@@ -197,14 +197,9 @@ const EXACT = 64;
 /** Bins per doubling beyond that, for an accuracy of 4.5 %. */
 const BINS_PER_DOUBLING = 16;
 
-interface Bin {
-  windows: number;
-  hits: number;
-}
-
 /** Histogram of hits of keys in a window, in which a window counts by the number of keys that its key represents. */
 class HitsHistogram {
-  readonly #bins = new Map<number, Bin>();
+  readonly #bins = new Map<number, { windows: number; hits: number }>();
 
   /** Number of windows, weighted by key. */
   windows = 0;

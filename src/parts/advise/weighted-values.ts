@@ -13,9 +13,7 @@ export class WeightedValues {
   readonly sorted: readonly WeightedValue[];
   /** Number of keys that they represent. */
   readonly total: number;
-  /**
-   * Number of keys of equal weight with the same precision. @see https://en.wikipedia.org/wiki/Effective_sample_size
-   */
+  /** Number of equally weighted keys for this precision. @see https://en.wikipedia.org/wiki/Effective_sample_size */
   readonly effective: number;
 
   constructor(values: Iterable<WeightedValue>) {

@@ -82,11 +82,7 @@ const triedRule = fields({
 export type TriedRule = ValueOf<typeof triedRule>;
 
 const candidate = fields({
-  /**
-   * off      there is no candidate
-   * on       it is being tried
-   * wrong    it has problems, and is not tried
-   */
+  /** `wrong`: it has problems, and is not tried. */
   state: oneOf('off', 'on', 'wrong'),
   /** The last source; null: there has been no candidate. */
   origin: orNull(oneOf('file', 'api')),

@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
+import { groupBy } from '../../base/group.ts';
 import { shareRuns } from '../../base/later.ts';
-import type { FindingKind } from '../lab/answers/findings.ts';
+import { findingKinds } from '../lab/answers/findings.ts';
 import type { EvidenceReport } from './evidence.ts';
 import { type Judged, judge } from './judge.ts';
 
@@ -26,20 +27,8 @@ export function createFindings(collect: () => Promise<readonly EvidenceReport[]>
     list,
     /** Numbers of findings, for all kinds. */
     counts(): ReadonlyMap<string, number> {
-      const counts: Record<FindingKind, number> = {
-        call_without_descriptors: 0,
-        check_without_charge: 0,
-        release_without_acquire: 0,
-        descriptor_missing_at_proxy: 0,
-        placeholder_values: 0,
-        cardinality_jump: 0,
-        hits_beyond_bound: 0,
-        many_new_children: 0,
-        reservations_lapsed: 0,
-        undecided: 0,
-      };
-      for (const { kind } of list()) counts[kind]++;
-      return new Map(Object.entries(counts));
+      const byKind = groupBy(list(), ({ kind }) => kind);
+      return new Map(findingKinds.map((kind) => [kind, byKind.get(kind)?.length ?? 0]));
     },
     /** Judges anew. */
     refresh: shareRuns(async () => {

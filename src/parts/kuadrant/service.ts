@@ -55,9 +55,7 @@ function toRequest({ domain, descriptors }: Omit<WireRequest, 'hits_addend'>, hi
   return { domain, descriptors: descriptors.map((one) => ({ ...one, ...counted })), hits_addend: 0 };
 }
 
-/**
- * The messages of `proto/kuadrant/service/ratelimit/v1/ratelimit.proto`; fields that Weir does not read are optional.
- */
+/** The messages of `proto/kuadrant/service/ratelimit/v1/ratelimit.proto`; fields that Weir ignores are optional. */
 interface KuadrantReserveRequest {
   readonly domain: string;
   readonly descriptors: readonly WireDescriptor[];

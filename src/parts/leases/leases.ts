@@ -15,9 +15,7 @@ interface LeaseBounds {
   readonly idleMs?: number | undefined;
 }
 
-/**
- * Fraction of a counter's remaining hits that one lease takes, so that instances share what remains while it shrinks.
- */
+/** Fraction of a counter's remaining hits that one lease takes, so that instances share what remains as it shrinks. */
 export const SHARE_OF_REST = 1 / 20;
 /** How long a lease should last at the rate of its counter. */
 export const LEASE_MS = 100;
@@ -43,9 +41,7 @@ interface Lease {
   countedSinceMs: number;
   /** Resolves when a requested block has arrived, or with the reason why it has not; undefined if none is requested. */
   asking: Promise<Reply> | undefined;
-  /**
-   * Whether the lease was replaced, or the process is shutting down, so that a block that arrives now is given back.
-   */
+  /** Whether the lease was replaced, or the process is ending, so that a block that arrives now is given back. */
   isEnded: boolean;
 }
 

@@ -106,9 +106,7 @@ interface ConnectionSettings {
   onRefusal?(reason: string): void;
 }
 
-/**
- * If a server is silent for this long while calls wait, the connection is closed, its calls fail, and it is reopened.
- */
+/** If a server is silent for this long while calls wait, they fail, and the connection is closed and reopened. */
 const SILENCE_MS = 1_000;
 /** Maximum wait between two attempts to connect; less than a second together with the attempt. */
 const MAX_RETRY_MS = 250;

@@ -30,9 +30,7 @@ function measureExtraWork([only, other]: readonly Waiting[]): number {
   return only && !other ? Math.max(Math.ceil(measureWork(only.request.operations) / MAX_CALL_WORK) - 1, 0) : 0;
 }
 
-/**
- * Multiple of a call's longest time limit, or of the average duration of calls, after which the node counts as silent.
- */
+/** Multiple of a call's longest time limit, or of the average duration of calls, after which a node is silent. */
 const WAITS_OF_SILENCE = 4;
 /** Shortest silence of a node that counts as a failure, for callers with Envoy's default timeout or a shorter one. */
 const MIN_SILENCE_MS = 60;

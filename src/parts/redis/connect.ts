@@ -21,9 +21,7 @@ const STARTUP = { initialMs: 1_000, maxMs: 30_000 };
 
 /** Maximum wait between two attempts to reconnect; less than a second together with the attempt. */
 const MAX_RETRY_MS = 300;
-/**
- * The shortest time allowed for an attempt to reconnect: packets lost with the network are only resent after a second.
- */
+/** The shortest time for an attempt to reconnect: packets lost with the network are only resent after a second. */
 const MIN_CONNECT_MS = 500;
 /** An attempt may take this multiple of the slowest connection so far, up to `connectTimeoutMs`. */
 const CONNECT_MARGIN = 4;

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Surroundings } from '../../cli/surroundings.ts';
-import { list, parseSpan, whole } from '../lab/commands/admin.ts';
+import { durationMs } from '../../engine/algorithms/limit.ts';
+import { list, whole } from '../lab/commands/admin.ts';
 import { guarded } from '../lab/commands/client.ts';
 import { logFormats } from './readers/format-names.ts';
 
@@ -58,7 +59,7 @@ export const reorderOption = (): Option =>
   );
 
 function reorderSpan(written: string): number {
-  const ms = parseSpan(written);
+  const ms = durationMs(written);
   if (ms === undefined) throw new InvalidArgumentError('expected a time such as 500ms, 60s or 5m.');
   return ms;
 }

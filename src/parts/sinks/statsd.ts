@@ -267,9 +267,7 @@ interface StatsdTarget {
 /** Maps the name of a statistic to a sink's name and tags. */
 type StatsdNames = (name: string) => StatsdTarget;
 
-/**
- * StatsD has no tags: they are appended to the name as `<name>.__<tag>=<value>`, sorted, as in envoyproxy/ratelimit.
- */
+/** StatsD has no tags: they are appended to the name as `<name>.__<tag>=<value>`, sorted as in envoyproxy/ratelimit. */
 export function statsdNames(extraTags: ReadonlyMap<string, string>): StatsdNames {
   const suffix = sorted(extraTags).map(([tag, value]) => `.__${tag}=${asTagValue(value)}`);
   return (name) => ({ name: withoutTags(`${name}${suffix.join('')}`), tags: new Map() });

@@ -14,8 +14,8 @@ export interface LowCounter {
   /** Time when an exchange last read it, or when it became low. */
   checkedAtMs: number;
   lowAtMs: number;
-  /** Hits taken from each site, by place, as far as that site knows. */
-  readonly confirmed: Confirmed[];
+  /** Hits taken from each site since its epoch or a reset began, by place, as far as that site knows. */
+  readonly confirmed: { readonly epochMs: number; readonly taken: number }[];
   /** Hits that each site had used by its last answer, by place. */
   readonly uses: (KnownUse | undefined)[];
 }
@@ -25,12 +25,6 @@ interface KnownUse {
   readonly epochMs: number;
   readonly used: number;
   readonly atMs: number;
-}
-
-/** Taken hits are counted from 0 in each epoch, and after a reset of the counter. */
-interface Confirmed {
-  readonly epochMs: number;
-  readonly taken: number;
 }
 
 /** Fraction of its base below which a counter is low. */

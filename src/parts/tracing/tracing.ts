@@ -41,9 +41,7 @@ import type { WorkState } from '../../operate/observe/work-state.ts';
 export interface TracingOptions {
   /** OTLP over HTTP (protobuf) or over gRPC. */
   readonly protocol: 'http' | 'grpc';
-  /**
-   * Fraction of the traces started here that are sent, 0 to 1. A caller's trace follows the caller's sampling decision.
-   */
+  /** Fraction of the traces started here that are sent, 0 to 1. A caller's trace follows the caller's decision. */
   readonly samplingRate: number;
   readonly serviceName: string;
   /** Empty: none. */
@@ -154,9 +152,7 @@ function errorText(error: (Error & { readonly code?: string | number }) | undefi
   return error?.message || String(error?.code ?? 'no reason given');
 }
 
-/**
- * Runs a function in a span: below the current span, else in the trace of the caller's headers, else in a new trace.
- */
+/** Runs a function in a span: below the current one, else in the trace of the caller's headers, else in a new trace. */
 type Within = <T>(name: string, kind: SpanKind, caller: Caller | undefined, run: (span: Span) => T) => T;
 
 /** Wraps parts of the service in spans, with envoyproxy/ratelimit's span names. */

@@ -111,7 +111,7 @@ export class PostgresUsage implements UsageStore {
       );
       if (found.rows.length < count)
         return { rows: found.rows, totals: found.rows.map((row) => ({ ...row, rows: 1 })) };
-      const all = await client.query<Total>(
+      const all = await client.query<Pick<ReportedRow, 'currency' | 'hits'> & { readonly rows: string | number }>(
         `SELECT currency, sum(hits) AS hits, count(*) AS rows FROM (SELECT currency, sum(hits) AS hits ${of}) AS groups GROUP BY currency`,
         values,
       );
@@ -235,10 +235,6 @@ interface ReportedRow {
   /** Empty for hits. */
   readonly currency: string;
   readonly hits: string;
-}
-
-interface Total extends Pick<ReportedRow, 'currency' | 'hits'> {
-  readonly rows: string | number;
 }
 
 const groupColumns: Readonly<Record<UsageGroup, readonly ('domain' | 'rule' | 'currency' | 'key')[]>> = {

@@ -62,9 +62,7 @@ interface Subscriber {
 const KEEPALIVE_TIME_MS = 330_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
 
-/**
- * Time after which a stream without messages counts as established, since a control plane without updates is silent.
- */
+/** Time after which a stream without messages counts as established: a control plane without updates is silent. */
 const ESTABLISHED_AFTER_MS = 1_000;
 
 /**

@@ -78,7 +78,7 @@ test.each([[['--rule', 'demo.user']], [['--after', '0/']]])(
 );
 
 test('a blocked descriptor is explained as blocked until the end of the override', async () => {
-  const set = await run(['override', 'set', 'demo', 'user=blocked', 'block', '--for', '3h', ...WHY]);
+  const set = await run(['override', 'set', 'demo', 'user=blocked', 'block', '--for', '2h60m', ...WHY]);
   expect(set).toMatchObject({ code: 0, stderr: '' });
   expect(set.stdout).not.toContain('warning');
   const { stdout } = await run(['explain', 'demo', 'user=blocked']);

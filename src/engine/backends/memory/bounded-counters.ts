@@ -11,9 +11,7 @@ export interface CounterBounds {
 /** What a step leaves, and for how long. */
 type Kept = Pick<Step, 'state' | 'ttlMs'>;
 
-/**
- * Maximum number of counters that the hand passes in search of one to evict; then it evicts the next one in any case.
- */
+/** Maximum number of counters that the hand passes in search of one to evict; then it evicts the next in any case. */
 const MAX_SWEEP = 16;
 
 /**

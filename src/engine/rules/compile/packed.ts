@@ -112,9 +112,7 @@ function plain(shape: Shape, values: Readonly<Record<string, unknown>>): Readonl
   return mapBlocks(shape, values, (inner, block) => plain(inner, (block as Block<Shape>).values)); // as the format says
 }
 
-/**
- * The nodes of a domain. Each piece is parsed when its first node is read, so that few nodes are in memory at a time.
- */
+/** The nodes of a domain. Each piece is parsed when its first node is read, so that few nodes are in memory at once. */
 export function unpack({ pieces }: PackedDomain): NodeSource {
   const nodes = readNodes(pieces);
   let due = nodes.next();

@@ -85,9 +85,7 @@ class Pattern implements Matcher {
     return from + this.#end.length <= text.length;
   }
 
-  /**
-   * Only a `*` can match a `*`, so a pattern that matches another pattern's text also matches every expansion of it.
-   */
+  /** Only a `*` can match a `*`, so a pattern that matches another pattern's text also matches all expansions of it. */
   covers({ kind, text }: Matcher): boolean {
     return kind === 'exact' || kind === 'wildcard' ? this.matches(text) : this.#isAnyText;
   }

@@ -135,9 +135,7 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
   };
 }
 
-/**
- * Decides when to load again: when the files have changed, and with exponential backoff while they cannot be loaded.
- */
+/** Decides when to load again: when the files have changed, and with exponential backoff while loading fails. */
 class LoadHistory {
   #state: string | undefined;
   /** The digest of the problems of the last load; undefined if it succeeded. */

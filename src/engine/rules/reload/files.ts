@@ -31,9 +31,7 @@ export async function listFiles(
   }
 }
 
-/**
- * One rule file, or every `.yaml` and `.yml` file at any depth of a directory; names that begin with a dot are skipped.
- */
+/** One rule file, or every `.yaml` and `.yml` file at any depth of a directory, except those that begin with a dot. */
 export function plainPath(path: string): RuleSource {
   const below = new FilesBelow((name) => !name.startsWith('.'));
   return {

@@ -6,9 +6,7 @@ import { staticTable } from './static-table.ts';
 /** Size limit of the dynamic table, the default of SETTINGS_HEADER_TABLE_SIZE. */
 const MAX_TABLE_SIZE = 4_096;
 
-/**
- * A block's fields, or that they exceed the limit; even then the block was decoded, since later blocks depend on it.
- */
+/** A block's fields, or that they exceed the limit; even then it was decoded, since later blocks depend on it. */
 export type Decoded = readonly HeaderField[] | 'too large';
 
 const NO_BYTES = Buffer.alloc(0);

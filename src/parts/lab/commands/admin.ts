@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { DESCRIPTOR } from '../../../edge/listing/descriptor-text.ts';
 import { MAX_UINT32 } from '../../../edge/wire/wire.ts';
+import { durationMs, unitMs } from '../../../engine/algorithms/limit.ts';
 import type { Target } from './client.ts';
 
 /** Options of a command that calls a service. */
@@ -8,21 +9,10 @@ export interface ServiceFlags extends Target {
   readonly json: boolean;
 }
 
-const spanMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-
-/** Parses a duration such as `30s`, in milliseconds; undefined if it is none. */
-export function parseSpan(written: string): number | undefined {
-  const [, number = '', unit = ''] = /^(\d{1,9})(ms|[smhd])$/.exec(written) ?? [];
-  return unit === '' ? undefined : Number(number) * spanMs[unit as keyof typeof spanMs]; // by the pattern
-}
-
-/** Maximum duration of an override. */
-const MAX_SPAN_MS = 365 * spanMs.d;
-
 /** Parses the duration of a change, in milliseconds. */
 export function span(written: string): number {
-  const ms = parseSpan(written) ?? 0;
-  if (ms >= spanMs.s && ms <= MAX_SPAN_MS) return ms;
+  const ms = durationMs(written) ?? 0;
+  if (ms >= unitMs.SECOND && ms <= unitMs.YEAR) return ms;
   throw new InvalidArgumentError('expected a time from 1s to 365d, such as 30s, 15m, 2h or 7d.');
 }
 

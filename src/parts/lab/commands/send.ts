@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
+import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
 import { systemCas } from '../../../h2/identity/system-cas.ts';
 
@@ -52,14 +53,9 @@ export async function send(url: URL, { method, headers, body, ca, timeoutMs }: S
       const request = isSecure ? requestHttps(url, options) : requestHttp(url, options);
       request.once('error', reject);
       request.once('response', (response) => {
-        const chunks: Buffer[] = [];
-        response.on('data', (chunk: Buffer) => chunks.push(chunk));
-        response.once('error', reject);
-        response.once('end', () => {
-          const { statusCode: status = 0, statusMessage: statusText = '' } = response;
-          const isPacked = response.headers['content-encoding'] === 'gzip';
-          resolve({ status, statusText, body: Buffer.concat(chunks), isPacked });
-        });
+        const { statusCode: status = 0, statusMessage: statusText = '', headers } = response;
+        const isPacked = headers['content-encoding'] === 'gzip';
+        buffer(response).then((body) => resolve({ status, statusText, body, isPacked }), reject);
       });
       request.end(body);
     });

@@ -27,9 +27,7 @@ export class ByteBudget {
 export const WINDOW_SLOTS = 6;
 export const SLOT_MS = 10_000;
 
-/**
- * The most frequent keys of the last minute, in tables of ten seconds each, of which the oldest is dropped as a whole.
- */
+/** The most frequent keys of the last minute, in tables of ten seconds each, of which the oldest is dropped whole. */
 export class RotatingTop {
   readonly #capacity: number;
   readonly #budget: ByteBudget;
