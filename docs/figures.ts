@@ -6,23 +6,24 @@ const resultsOf = (name: string): string => readFileSync(new URL(`results/${name
 /** The figures at the top of the README and of the site, from the tables of docs/results. */
 export interface Figures {
   /** Calls that come one by one: the CPU time of the service and its Redis together. */
-  readonly evenly: { readonly slow: Comparison; readonly fast: Comparison };
+  readonly evenly: { readonly few: Comparison; readonly slow: Comparison; readonly fast: Comparison };
   /** With many keys, at full load and at an ordinary load: the same fixed rate for both. */
   readonly full: Load;
   readonly ordinary: Load & { readonly perSecond: number; readonly p99Ms: Comparison };
-  readonly hotKey: Comparison;
   readonly faults: number;
   readonly calls: number;
   /** Counting in Redis, with nothing to do. Pages that processes share count once. */
   readonly atRest: { readonly startMs: Comparison; readonly memoryMib: Comparison };
   /** What envoyproxy/ratelimit was built from. */
   readonly referenceVersion: string;
-  /** The day of the main table. */
+  /** The day of the main table, and what it was measured with. */
   readonly measuredOn: string;
+  readonly machine: string;
 }
 
-/** CPU time of the service and of its Redis for a decision. */
+/** CPU time of the service and of its Redis for a decision, and their sum. */
 interface Load {
+  readonly sum: Comparison;
   readonly cpu: Comparison;
   readonly ofRedis: Comparison;
 }
@@ -38,25 +39,29 @@ export function readFigures(): Figures {
   const bench = resultsOf('bench');
   const [calls, faults] = sumsOf(resultsOf('chaos'));
   const evenly = (perSecond: number): Comparison => compare(bench, new RegExp(`^Redis, ${perSecond} calls/s$`), 'sum');
+  const load = (calls: RegExp): Load => ({
+    sum: compare(bench, calls, 'sum'),
+    cpu: compare(bench, calls, 'cpu'),
+    ofRedis: compare(bench, calls, 'ofRedis'),
+  });
   const atRest = (column: 2 | 4): Comparison => ({
     weir: cellsOf(bench, /^Weir, Redis$/)[column] ?? '',
     reference: cellsOf(bench, /^envoyproxy\/ratelimit, Redis$/, /^[\d.]+$/, /^\d+$/)[column] ?? '',
   });
   return {
-    evenly: { slow: evenly(2_000), fast: evenly(10_000) },
-    full: { cpu: compare(bench, manyKeys, 'cpu'), ofRedis: compare(bench, manyKeys, 'ofRedis') },
+    evenly: { few: evenly(500), slow: evenly(2_000), fast: evenly(10_000) },
+    full: load(manyKeys),
     ordinary: {
       perSecond: Number(/(\d+)\/s$/.exec(cellsOf(bench, fixedRate)[0] ?? '')?.[1]),
-      cpu: compare(bench, fixedRate, 'cpu'),
-      ofRedis: compare(bench, fixedRate, 'ofRedis'),
+      ...load(fixedRate),
       p99Ms: compare(bench, fixedRate, 'p99'),
     },
-    hotKey: compare(bench, /^Redis, one hot key$/, 'cpu'),
     faults,
     calls,
     atRest: { startMs: atRest(2), memoryMib: atRest(4) },
     referenceVersion: cellsOf(bench, /^envoyproxy\/ratelimit$/)[1] ?? '',
     measuredOn: cellsOf(bench, /^date$/)[1] ?? '',
+    machine: cellsOf(bench, /^machine$/)[1] ?? '',
   };
 }
 
@@ -111,29 +116,31 @@ export function withFigures(readme: string): string {
 }
 
 function figuresBlock(): string {
-  const { evenly, ordinary, full, hotKey, atRest, referenceVersion, ...figures } = readFigures();
+  const { evenly, ordinary, full, atRest, referenceVersion, measuredOn, machine, faults } = readFigures();
+  const cell = (value: string, other: string, unit: string): string =>
+    Number(value) < Number(other) ? `**${value} ${unit}**` : `${value} ${unit}`;
   const row = (what: string, { weir, reference }: Comparison, unit: string): string =>
-    Number(weir) < Number(reference)
-      ? `| ${what} | **${weir} ${unit}** | ${reference} ${unit} |`
-      : `| ${what} | ${weir} ${unit} | **${reference} ${unit}** |`;
+    `| ${what} | ${cell(weir, reference, unit)} | ${cell(reference, weir, unit)} |`;
   return [
-    `**${timesLess(ordinary.cpu)} times less CPU time** at an ordinary load, ${timesLess(full.cpu)} at full load; ${timesLess(evenly.slow)} with Redis if calls come one by one:`,
+    wrapped(
+      `A decision, Redis included, costs **${timesLess(evenly.slow)} times less CPU time** at 2,000 calls/s (${timesLess(evenly.few)} at 500, ${timesLess(ordinary.sum)} at ${inWords(ordinary.perSecond)}, ${timesLess(full.sum)} at full load):`,
+    ).trim(),
     '',
     '| on the same Redis, [measured](docs/results/bench.md) by `npm run bench` | Weir | envoyproxy/ratelimit |',
     '| --- | ---: | ---: |',
-    row('2,000 calls/s, evenly spaced: CPU time of service and Redis for one', evenly.slow, 'µs'),
+    row('500 calls/s, evenly spaced: CPU time of service and Redis for one', evenly.few, 'µs'),
+    row('2,000 calls/s, evenly spaced: the same', evenly.slow, 'µs'),
     row('10,000 calls/s, evenly spaced: the same', evenly.fast, 'µs'),
     row(`${inWords(ordinary.perSecond)} decisions/s on 100,000 keys: CPU time of one`, ordinary.cpu, 'µs'),
     row('the same: CPU time of Redis', ordinary.ofRedis, 'µs'),
     row('the same: 99th percentile latency', ordinary.p99Ms, 'ms'),
     row('full load on 100,000 keys: CPU time of a decision', full.cpu, 'µs'),
     row('the same: CPU time of Redis', full.ofRedis, 'µs'),
-    row('full load on one hot key: CPU time of a decision', hotKey, 'µs'),
     row('[at rest](docs/results/bench.md#at-rest): memory', atRest.memoryMib, 'MiB'),
     row('from start to the first answer', atRest.startMs, 'ms'),
     '',
     wrapped(
-      `envoyproxy/ratelimit is ${referenceVersion}. In ${figures.faults} injected faults, from killed servers to failovers, no limit was exceeded by more than its documented bound ([\`npm run proof -- chaos\`](docs/results/chaos.md)). Full load was [measured on ${figures.measuredOn}](docs/results/bench.md).`,
+      `[Measured on ${measuredOn}](docs/results/bench.md): Weir of that day, envoyproxy/ratelimit ${referenceVersion}; ${machine}. In ${faults} injected faults no limit was exceeded by more than its documented bound ([\`npm run proof -- chaos\`](docs/results/chaos.md)).`,
     ).trim(),
   ].join('\n');
 }
