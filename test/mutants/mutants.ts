@@ -364,7 +364,7 @@ const ledger: readonly Mutants[] = [
     changes: [
       ['refused || isUnknown(at) ||', 'refused ||'],
       ['Math.min(unsettled, debit.hits)', 'debit.hits'],
-      ['shard.mustPeek && !(await this.#peek(shard))', 'false'],
+      ['mustPeek && !(await this.#peek(shard))', 'false'],
       ['shard.number = ++this.#lastNumber', 'shard.number = this.#lastNumber'],
     ],
   },

@@ -178,7 +178,7 @@ export class RedisBackend implements Backend {
   async settle({ instance, number, operations }: Settlement, timeoutMs: number): Promise<boolean> {
     const [first] = operations;
     if (!first) return true;
-    if (!this.#isUsable()) return false;
+    if (!this.#isUsable() || this.#probe?.problem() === NOT_YET) return false; // a proxy may divide the keys
     if (this.limitation() !== undefined) {
       const outcome = await within(timeoutMs, this.#countPlainly([{ operations, spend: 'each' }], ONE_NODE));
       return 'value' in outcome || !isUnsent(new Error(outcome.reason)); // what may have been counted is assumed to be
