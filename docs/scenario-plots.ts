@@ -110,7 +110,7 @@ export async function scenarioPlot(name: ScenarioName): Promise<string> {
     `<text x="8" y="22" font-size="14" font-weight="600">${title}</text>`,
     ...fates.map(
       (fate, at) =>
-        `<rect x="${8 + at * 176}" y="38" width="10" height="10" rx="2" fill="${ink[fate]}"/><text x="${24 + at * 176}" y="47" fill="${ink.pale}">${names[fate]}</text>`,
+        `<rect x="${8 + at * 184}" y="38" width="10" height="10" rx="2" fill="${ink[fate]}"/><text x="${24 + at * 184}" y="47" fill="${ink.pale}">${names[fate]}</text>`,
     ),
     ...runs.map((one, at) =>
       panel(one, top, 8 + (at % 2) * (PANEL.width + 32), PANEL.top + Math.floor(at / 2) * PANEL.height),

@@ -13,8 +13,12 @@ export function count(value: number): string {
 
 export const exact = (value: number): string => whole.format(value);
 
-/** A text whose long numbers have separators: `10,000 per minute`. */
-export const grouped = (text: string): string => text.replace(/\d{4,}/g, (digits) => exact(Number(digits)));
+/** A text whose long numbers have separators, but no decimals, dates, ports or parts of paths: `10,000 per minute`. */
+export const grouped = (text: string): string =>
+  text.replace(/(?<![.:/\w])\d{4,}(?![-\w])/g, (digits) => exact(Number(digits)));
+
+/** A text of the service as the beginning of a sentence. */
+export const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 
 /** A count, or an amount in billionths of a budget's currency. */
 export const amount = (value: number, currency: string | undefined): string =>

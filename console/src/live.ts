@@ -1,11 +1,11 @@
-import { batch, computed, signal } from '@preact/signals';
+import { batch, computed, effect, signal } from '@preact/signals';
 import type { Answers } from '../../src/operate/answers/all.ts';
 import { serviceFields } from '../../src/operate/status/service-series.ts';
 import type { Columns } from '../../src/parts/console/answers.ts';
 import type { LiveSnapshot } from '../../src/parts/console/feed.ts';
 import { allRuleFields, ruleFields } from '../../src/parts/console/rule-fields.ts';
 import { get } from './api.ts';
-import { isStoreAway, session } from './session.ts';
+import { obstacle, session } from './session.ts';
 import type { StreamMessage } from './stream-worker.ts';
 
 export type { LiveSnapshot };
@@ -61,6 +61,11 @@ export function startLive(): void {
   setInterval(() => {
     nowMs.value = Date.now();
   }, 1_000);
+  effect(() => {
+    const isStoreAway = snapshot.value?.store.isUp === false;
+    const away = connection.value === 'disconnected' ? 'service' : isStoreAway ? 'store' : undefined;
+    obstacle.value = away && `The ${away} does not answer. Changes are possible again once it does.`;
+  });
   let close = openStream(onMessage);
   let kind = streamKind();
   session.subscribe(() => {
@@ -121,7 +126,6 @@ function onMessage(message: StreamMessage): void {
     receivedAtMs.value = Date.now();
     nowMs.value = Date.now();
     snapshot.value = next;
-    isStoreAway.value = next.store.isUp === false;
     if (!before || before.startedAtMs !== next.startedAtMs || next.atMs - before.atMs > 2_500) void loadHistory();
     else append(next);
   });

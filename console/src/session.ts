@@ -5,15 +5,14 @@ import type { SessionInfo } from '../../src/operate/answers/service.ts';
 export const session = signal<SessionInfo | undefined>(undefined);
 
 export const seesValues = computed(() => session.value?.role !== undefined);
-/** The store, which keeps operators' changes, does not answer. */
-export const isStoreAway = signal(false);
-export const mayOperate = computed(() => session.value?.role === 'operate' && !isStoreAway.value);
+/** Why no change can be made now; undefined: changes can be made. */
+export const obstacle = signal<string | undefined>(undefined);
+export const mayOperate = computed(() => session.value?.role === 'operate' && obstacle.value === undefined);
 
 /** Why changes are not possible; undefined: they are. */
 export const noChangesReason = computed(() => {
   const { needsToken = false, role } = session.value ?? {};
-  if (role === 'operate')
-    return isStoreAway.value ? 'The store does not answer. Changes are possible again once it does.' : undefined;
+  if (role === 'operate') return obstacle.value;
   if (!needsToken) return 'Changes are off. Set ADMIN_TOKEN and sign in to make them.';
   return role === 'read'
     ? 'Your token may only read. Changes require a token with the role operate.'

@@ -1,6 +1,7 @@
+import { descriptorText } from '../../../src/edge/listing/descriptor-text.ts';
 import type { TimelineMark } from '../../../src/parts/console/answers.ts';
 import { get } from '../api.ts';
-import { duration } from '../format.ts';
+import { duration, grouped } from '../format.ts';
 import { history, nowMs, ruleHistory, snapshot } from '../live.ts';
 import { param, replaceParams } from '../route.ts';
 import { seesValues, session } from '../session.ts';
@@ -71,7 +72,9 @@ export function SeriesPlot({ title, rule, descriptor, lines, isStacked, unit, ha
   const coveredMs = steps * stepMs;
   const beginsAtMs = polled.data?.beginsAtMs ?? snapshot.value?.startedAtMs ?? nowMs.value;
   const timeline = usePoll(() => get('timeline'), hasMarks ? [seesValues.value] : undefined, 3_000);
-  const marks = (timeline.data?.marks ?? []).filter(({ atMs }) => atMs > endMs - coveredMs).slice(-MAX_MARKS);
+  const marks = (timeline.data?.marks ?? [])
+    .filter(({ atMs, entries }) => atMs > endMs - coveredMs && mayConcern(entries, descriptor))
+    .slice(-MAX_MARKS);
   return (
     <>
       <div class="row">
@@ -114,6 +117,13 @@ export function SeriesPlot({ title, rule, descriptor, lines, isStacked, unit, ha
   );
 }
 
+/** Whether a change may concern a client: it has no descriptor, the client's, or one with wildcards. */
+const mayConcern = (entries: TimelineMark['entries'], descriptor: string | undefined): boolean =>
+  !entries ||
+  descriptor === undefined ||
+  descriptorText(entries) === descriptor ||
+  entries.some(({ value }) => value.endsWith('*'));
+
 /** The most changes that are marked. */
 const MAX_MARKS = 9;
 
@@ -123,7 +133,7 @@ function Marks({ marks }: { readonly marks: readonly TimelineMark[] }) {
     <ol class="marks" aria-label="Changes">
       {marks.map(({ atMs, text, entries }, at) => (
         <li key={`${atMs} ${at}`}>
-          <Time atMs={atMs} /> <Value text={text} /> {entries && <Descriptor entries={entries} />}
+          <Time atMs={atMs} /> <Value text={grouped(text)} /> {entries && <Descriptor entries={entries} />}
         </li>
       ))}
     </ol>

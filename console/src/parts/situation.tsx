@@ -1,15 +1,17 @@
 import { groupBy } from '../../../src/base/group.ts';
 import type { Status } from '../../../src/parts/status/answers.ts';
-import { localTimes } from '../format.ts';
+import { localTimes, sentence } from '../format.ts';
 import { snapshot } from '../live.ts';
 import { Value } from './texts.tsx';
 
 const colours = { failing: 'notice bad', degraded: 'notice warn', over: 'notice warn', calm: '' } as const;
 
-/** What the service says of itself, in one sentence. */
+/** What the service says of itself, in one sentence, without further problems that the findings list. */
 export function Situation() {
   const { level, clauses } = snapshot.value?.situation ?? { level: 'calm', clauses: ['Waiting for the service'] };
-  const [first = '', ...others] = clauses.map(localTimes);
+  const listed = (snapshot.value?.findings ?? []).map(({ problem }) => problem.toLowerCase());
+  const untold = clauses.filter((clause, at) => at === 0 || !listed.includes(clause.toLowerCase()));
+  const [first = '', ...others] = untold.map(localTimes);
   return (
     <h1 class={`situation ${colours[level]}`}>
       <Value text={`${first}.`} whole />
@@ -23,19 +25,19 @@ export function Situation() {
   );
 }
 
-/** What to do about each problem, which is left out if the sentence has it and no other. */
+/** What to do about each problem; the one that the sentence begins with is not repeated. */
 export function Findings() {
   const { findings = [], situation } = snapshot.value ?? {};
-  const said = situation?.clauses.length === 1 ? situation.text.toLowerCase() : '';
+  const [said = ''] = situation?.clauses ?? [];
   return (
     <>
       {[...groupBy(findings, ({ advice }) => advice)].map(([advice, all]) => (
         <div class={`finding ${all[0]?.level === 'failing' ? 'bad' : 'warn'}`} role="alert" key={advice}>
           {all.map(
             ({ problem }) =>
-              !said.includes(problem.toLowerCase()) && (
+              said.toLowerCase() !== problem.toLowerCase() && (
                 <p key={problem}>
-                  <Value text={localTimes(problem)} whole />
+                  <Value text={`${sentence(localTimes(problem))}.`} whole />
                 </p>
               ),
           )}
@@ -68,7 +70,7 @@ export function Incidents() {
             <li key={`${kind} ${since}`}>
               <span class="number">{localTimes(since === until ? since : `${since} to ${until ?? 'now'}`)}</span>
               <span class={until === undefined ? 'state bad' : 'state plain'}>{kinds[kind]}</span>
-              <Value text={`${text.charAt(0).toUpperCase()}${text.slice(1)}.`} whole />
+              <Value text={`${sentence(text)}.`} whole />
             </li>
           ))}
         </ul>

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { bytes, duration, exact, localTimes, millis } from '../format.ts';
+import { bytes, duration, exact, localTimes, millis, sentence } from '../format.ts';
 import { snapshot } from '../live.ts';
 import { State, type StateName, Value } from './texts.tsx';
 
@@ -112,7 +112,7 @@ function Background() {
     <OneState name="Rules and background work" is={failing.length > 0 || !isNewest ? 'warn' : 'good'} word={word}>
       {failing.map(({ does, failing: why }) => (
         <div key={does}>
-          {does}: <Value text={why?.reason ?? ''} whole />
+          {sentence(does)}: <Value text={why?.reason ?? ''} whole />
         </div>
       ))}
       {exact(rules.count)} rules in force

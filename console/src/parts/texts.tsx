@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
+import type { ApiError } from '../api.ts';
 import { duration, exact, time, visible, zone } from '../format.ts';
-import { nowMs } from '../live.ts';
+import { nowMs, ruleFile } from '../live.ts';
 import { linkTo, type Pair } from '../route.ts';
 
 /** Tables cut longer texts of callers. */
@@ -17,6 +18,14 @@ export function Value({ text, whole = false }: { readonly text: string; readonly
     </bdi>
   );
 }
+
+/** The line of a rule in its file, below the folder of all rule files. */
+export const RulePlace = ({ file, line }: { readonly file: string; readonly line?: number | undefined }) => (
+  <>
+    {ruleFile(file)}
+    {line !== undefined && `:${line}`}
+  </>
+);
 
 /** The path of a rule, as a link to its page. */
 export const RuleLink = ({ path, text = path }: { readonly path: string; readonly text?: string }) => (
@@ -128,6 +137,10 @@ export function Bounds({ tooHighBy, tooLowBy = 0 }: { readonly tooHighBy: number
   const high = tooHighBy > 0 && `${exact(tooHighBy)} too high`;
   return <div class="dim">at most {[high, low].filter(Boolean).join(', ')}</div>;
 }
+
+/** Why something cannot be shown. @param meaning  what it means that the store does not answer, if that is the reason */
+export const storeFailure = (error: ApiError | undefined, meaning: string): string | undefined =>
+  error?.status === 503 ? `The store does not answer (${error.message}). ${meaning}` : error?.message;
 
 export function Failure({ message }: { readonly message: string | undefined }) {
   if (message === undefined) return null;

@@ -1,9 +1,9 @@
 import type { AuditLine } from '../../../src/operate/answers/service.ts';
 import { describeChange } from '../../../src/parts/audit/audit-text.ts';
 import { get } from '../api.ts';
-import { localTimes } from '../format.ts';
+import { grouped, localTimes } from '../format.ts';
 import { type Column, Table } from '../parts/table.tsx';
-import { Empty, Failure, State, Time, Value } from '../parts/texts.tsx';
+import { Empty, Failure, State, storeFailure, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { seesValues } from '../session.ts';
 import { SignInNeeded } from './sign-in.tsx';
@@ -27,10 +27,12 @@ const columns: readonly Column<AuditLine>[] = [
   { name: 'Key', cell: (line) => <What line={line} /> },
   {
     name: 'Before, after',
-    cell: (line) => <Value text={localTimes(describeChange(line).states)} />,
+    cell: (line) => <Value text={localTimes(grouped(describeChange(line).states))} />,
   },
   { name: 'Reason', cell: ({ reason }) => <Value text={reason} whole /> },
 ];
+
+const MEANING = 'The list is kept there; AUDIT_LOG has every change. No change can be made until it answers.';
 
 export function Audit() {
   const { data, error } = usePoll(() => get('audit', { count: '200' }), seesValues.value ? [] : undefined, 2_000);
@@ -39,7 +41,7 @@ export function Audit() {
       <h1>Audit</h1>
       <p>Changes that operators made, the newest first. The whole log is written to AUDIT_LOG.</p>
       {!seesValues.value && <SignInNeeded what="Audit" />}
-      <Failure message={error?.message} />
+      <Failure message={storeFailure(error, MEANING)} />
       {data?.changes.length === 0 && (
         <Empty title="No change yet.">
           <p>Resets, grants, overrides and candidates appear here with the name of the token and the reason.</p>
@@ -61,7 +63,7 @@ function What({ line }: { readonly line: AuditLine }) {
       {descriptor !== undefined && <Value text={descriptor} />}
       <div class="dim">
         {rule ?? domain ?? domains.join(', ')}
-        {granted !== undefined && `, ${granted}`}
+        {granted !== undefined && `, ${grouped(granted)}`}
       </div>
     </>
   );

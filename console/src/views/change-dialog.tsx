@@ -4,7 +4,7 @@ import { descriptorText } from '../../../src/edge/listing/descriptor-text.ts';
 import type { Answers } from '../../../src/operate/answers/all.ts';
 import type { ExplainedLimit } from '../../../src/parts/lab/answers/explain.ts';
 import { call, get } from '../api.ts';
-import { amount, exact } from '../format.ts';
+import { amount, exact, grouped } from '../format.ts';
 import { HitsField } from '../parts/hits-field.tsx';
 import { ReasonDialog } from '../parts/reason-dialog.tsx';
 import { Descriptor } from '../parts/texts.tsx';
@@ -170,7 +170,7 @@ function Touches({ name, limits, override }: Pick<ChangeDialogProps, 'name' | 'l
     <ul>
       {limits.map(({ rule, limit, before, counter }) => (
         <li key={counter}>
-          {rule}, {limit}: {amount(before?.used ?? 0, before?.currency)} used{name === 'reset' && ', then 0'}
+          {rule}, {grouped(limit)}: {amount(before?.used ?? 0, before?.currency)} used{name === 'reset' && ', then 0'}
         </li>
       ))}
     </ul>

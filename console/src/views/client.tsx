@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { descriptorText } from '../../../src/edge/listing/descriptor-text.ts';
 import type { ExplainedDescriptor, Explanation } from '../../../src/parts/lab/answers/explain.ts';
 import { explain, get } from '../api.ts';
-import { duration, exact, shortTime, tenths } from '../format.ts';
+import { duration, exact, grouped, sentence, shortTime, tenths, time } from '../format.ts';
 import { rules, snapshot } from '../live.ts';
 import { linkToClient } from '../parts/client-link.tsx';
 import { DescriptorForm } from '../parts/descriptor-form.tsx';
@@ -90,8 +90,8 @@ function ClientPage({ domain, entries }: ClientProps) {
           <section class="panel" aria-label="Answer">
             {own && (
               <p class={`notice ${own.effect === 'block' ? 'bad' : 'warn'}`}>
-                <strong>{effectText(own.effect)}</strong> by <Value text={own.by} /> until{' '}
-                {new Date(own.until).toLocaleString()}: <Value text={own.reason} whole />
+                <strong>{effectText(own.effect)}</strong> by <Value text={own.by} /> until {time(Date.parse(own.until))}
+                : <Value text={own.reason} whole />
               </p>
             )}
             <div class="row with-field">
@@ -140,9 +140,7 @@ function ClientPage({ domain, entries }: ClientProps) {
 }
 
 const effectText = (effect: string): string =>
-  effect === 'block' ? 'Blocked' : effect === 'exempt' ? 'Let in' : `Limited to ${effect}`;
-
-const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+  effect === 'block' ? 'Blocked' : effect === 'exempt' ? 'Let in' : `Limited to ${grouped(effect)}`;
 
 /** The answer that the next request would get. */
 function Verdict({ answer: { status, decision, error, warning } }: { readonly answer: Explanation }) {

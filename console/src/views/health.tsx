@@ -5,7 +5,7 @@ import { snapshot } from '../live.ts';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
 import { States } from '../parts/states.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { Empty, Fact, Failure, State, Time, Value } from '../parts/texts.tsx';
+import { Empty, Fact, Failure, State, storeFailure, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { session } from '../session.ts';
 
@@ -159,12 +159,14 @@ const instanceColumns: readonly Column<Instance>[] = [
   { name: 'Refused per s', label: 'Refused', class: 'number', cell: (one) => exact(one.refusedPerSecond) },
 ];
 
+const MEANING = 'The instances are listed there. Each goes on by itself: on_store_failure of the rules decides.';
+
 function Instances() {
   const { data, error } = usePoll(() => get('instances'), [], 5_000);
   return (
     <section class="panel">
       <h2>Instances</h2>
-      <Failure message={error?.message} />
+      <Failure message={storeFailure(error, MEANING)} />
       {data?.instances.length === 1 && <p class="dim">No other instance counts in the same store.</p>}
       {data && (
         <Table rows={data.instances} columns={instanceColumns} keyOf={(one) => `${one.name} ${one.startedAtMs}`} />

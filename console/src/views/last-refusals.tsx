@@ -1,5 +1,6 @@
 import type { RefusedDescriptor } from '../../../src/parts/refusals/answers.ts';
 import { get } from '../api.ts';
+import { grouped } from '../format.ts';
 import { type Column, Table } from '../parts/table.tsx';
 import { Empty, Failure, Time } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
@@ -9,8 +10,8 @@ const MAX_SHOWN = 20;
 
 const columns: readonly Column<{ readonly atMs: number; readonly one: RefusedDescriptor }>[] = [
   { name: 'Time', cell: ({ atMs }) => <Time atMs={atMs} /> },
-  { name: 'Limit', cell: ({ one }) => one.limit },
-  { name: 'Why', cell: ({ one }) => <code class="arithmetic">{one.arithmetic}</code> },
+  { name: 'Limit', cell: ({ one: { limit = '' } }) => grouped(limit) },
+  { name: 'Why', cell: ({ one }) => <code class="arithmetic">{grouped(one.arithmetic ?? '')}</code> },
 ];
 
 interface LastRefusalsProps {

@@ -1,8 +1,7 @@
 import type { ExplainedLimit } from '../../../src/parts/lab/answers/explain.ts';
-import { algorithmText, amount, duration } from '../format.ts';
-import { ruleFile } from '../live.ts';
+import { algorithmText, amount, duration, grouped, localTimes } from '../format.ts';
 import { Drawing } from '../parts/drawing.tsx';
-import { State } from '../parts/texts.tsx';
+import { RulePlace, State } from '../parts/texts.tsx';
 import { linkTo } from '../route.ts';
 import { Adapted } from './adapted.tsx';
 import { SharedChildren } from './shared-children.tsx';
@@ -20,7 +19,7 @@ export function LimitExplained({ limit, hits: asked, isOnly }: LimitExplainedPro
   const count = (value: number): string => amount(value, before?.currency);
   // the reason for an adaptive limit is shown below
   const [sum = ''] = limit.arithmetic?.split(before?.adapted?.why ?? '\n') ?? [];
-  const arithmetic = sum.replace(/[:,] $/, '');
+  const arithmetic = localTimes(grouped(sum.replace(/[:,] $/, '')));
   const isOver = code === 'OVER_LIMIT';
   const text = `${count(before?.used ?? 0)} used, ${count(hits)} requested: ${arithmetic}`;
   return (
@@ -31,13 +30,12 @@ export function LimitExplained({ limit, hits: asked, isOnly }: LimitExplainedPro
             {isOver ? (shadow ? 'Over, in shadow mode' : 'Over the limit') : 'Has room'}
           </State>
         )}{' '}
-        <strong>{limit.limit.replace(/ by \w+(?=$|,)/, '')}</strong>{' '}
+        <strong>{grouped(limit.limit.replace(/ by \w+(?=$|,)/, ''))}</strong>{' '}
         <span class="dim">{algorithmText(limit.algorithm)}</span> <a href={linkTo('rule', { path: rule })}>{rule}</a>
         {file !== undefined && (
           <span class="dim">
             {' '}
-            {ruleFile(file)}
-            {line !== undefined && `:${line}`}
+            <RulePlace file={file} line={line} />
           </span>
         )}
       </p>

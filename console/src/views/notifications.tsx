@@ -1,5 +1,6 @@
 import type { ListedNotification } from '../../../src/parts/notify/answers.ts';
 import { get } from '../api.ts';
+import { grouped } from '../format.ts';
 import { type Column, Table } from '../parts/table.tsx';
 import { Empty, Failure, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
@@ -10,7 +11,7 @@ import { SignInNeeded } from './sign-in.tsx';
 const columns: readonly Column<ListedNotification>[] = [
   { name: 'Time', cell: ({ at }) => <Time atMs={Date.parse(at)} /> },
   { name: 'Key', cell: ({ descriptor }) => <Value text={descriptor} /> },
-  { name: 'Used', cell: ({ percent, limit }) => `${percent} % of ${limit}` },
+  { name: 'Used', cell: ({ percent, limit }) => `${percent} % of ${grouped(limit)}` },
   { name: 'Rule', cell: ({ rule }) => <a href={linkTo('rule', { path: rule })}>{rule}</a> },
 ];
 

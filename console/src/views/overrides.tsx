@@ -1,8 +1,9 @@
 import type { ListedOverride } from '../../../src/edge/http/shapes.ts';
 import { get } from '../api.ts';
+import { grouped, time } from '../format.ts';
 import { linkToClient } from '../parts/client-link.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { Descriptor, Empty, Failure, OfDomain, Value } from '../parts/texts.tsx';
+import { Descriptor, Empty, Failure, OfDomain, storeFailure, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 
 const columns: readonly Column<ListedOverride>[] = [
@@ -18,11 +19,14 @@ const columns: readonly Column<ListedOverride>[] = [
       </>
     ),
   },
-  { name: 'Effect', cell: ({ effect }) => effect },
-  { name: 'Until', cell: ({ until }) => new Date(until).toLocaleString() },
+  { name: 'Effect', cell: ({ effect }) => grouped(effect) },
+  { name: 'Until', cell: ({ until }) => time(Date.parse(until)) },
   { name: 'By', cell: ({ by }) => <Value text={by} /> },
   { name: 'Reason', cell: ({ reason }) => <Value text={reason} whole /> },
 ];
+
+const MEANING =
+  'Overrides are kept there. Those in force go on, but are not listed, and none can be set or removed until it answers.';
 
 /** Overrides of single descriptors. */
 export function Overrides() {
@@ -30,7 +34,7 @@ export function Overrides() {
   return (
     <section class="panel">
       <h2>Overrides</h2>
-      <Failure message={error?.message} />
+      <Failure message={storeFailure(error, MEANING)} />
       {data?.overrides.length === 0 && (
         <Empty title="No override is set.">
           <p>On its page a client is blocked, let in, or given a limit of its own.</p>

@@ -1,6 +1,6 @@
 import type { SampledRefusal } from '../../../src/parts/refusals/answers.ts';
 import { get } from '../api.ts';
-import { exact } from '../format.ts';
+import { exact, grouped } from '../format.ts';
 import { rules } from '../live.ts';
 import { linkToClient } from '../parts/client-link.tsx';
 import { type Column, Table } from '../parts/table.tsx';
@@ -60,14 +60,15 @@ const columns: readonly Column<Refused>[] = [
     cell: ({ one: { rule, limit } }) => (
       <>
         {rule !== undefined && <RuleLink path={rule} />}
-        {limit !== undefined && <div class="dim">{limit}</div>}
+        {limit !== undefined && <div class="dim">{grouped(limit)}</div>}
       </>
     ),
   },
   { name: 'Answer', cell: ({ one: { code, outcome } }) => code ?? outcome.replaceAll('_', ' ') },
   {
     name: 'Why',
-    cell: ({ one: { arithmetic } }) => arithmetic !== undefined && <code class="arithmetic">{arithmetic}</code>,
+    cell: ({ one: { arithmetic } }) =>
+      arithmetic !== undefined && <code class="arithmetic">{grouped(arithmetic)}</code>,
   },
   { name: 'Time', cell: ({ refusal }) => <Time atMs={refusal.atMs} /> },
 ];

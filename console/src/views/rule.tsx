@@ -4,7 +4,7 @@ import { algorithmText, duration, exact, limitText, shortTime, tenths, time, use
 import { ruleHistory, rules, snapshot } from '../live.ts';
 import { Illustration } from '../parts/illustration.tsx';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
-import { Empty, Fact, Value } from '../parts/texts.tsx';
+import { Empty, Fact, RulePlace, Value } from '../parts/texts.tsx';
 import { linkTo, param } from '../route.ts';
 import { session } from '../session.ts';
 import { ProxyQuotas } from './proxy-quotas.tsx';
@@ -46,8 +46,7 @@ export function Rule() {
         <section class="panel">
           <dl class="facts">
             <Fact name="File">
-              {rule.file ?? 'none'}
-              {rule.line !== undefined && `:${rule.line}`}
+              {rule.file === undefined ? 'none' : <RulePlace file={rule.file} line={rule.line} />}
             </Fact>
             <Fact name="Used">
               <span class="number">{usedShare(share)}</span>{' '}
@@ -152,7 +151,7 @@ function shareText(share: Share | undefined): string | undefined {
 const policyTexts: readonly (readonly [string, (limit: LimitJson) => string | undefined])[] = [
   ['Burst', ({ burst }) => (burst === undefined ? undefined : exact(burst))],
   ['Share', ({ share }) => shareText(share as Share | undefined)], // as rules are listed
-  ['Soft', ({ soft }) => (soft > 0 ? `${exact(soft)} hits beyond the limit` : undefined)],
+  ['Soft', ({ soft }) => (soft > 0 ? `${exact(soft)} beyond the limit` : undefined)],
   ['Store failure', ({ on_store_failure }) => on_store_failure],
   ['Consistency', ({ consistency }) => consistency],
   ['Shadow mode', ({ shadow_mode }) => (shadow_mode ? 'on: refuses nothing' : undefined)],

@@ -3,11 +3,11 @@ import type { ListedRule } from '../../../src/edge/listing/shapes.ts';
 import type { Columns, RuleCost } from '../../../src/parts/console/answers.ts';
 import { get } from '../api.ts';
 import { algorithmText, bytes, count, exact, limitText, millis, time, usedShare } from '../format.ts';
-import { ruleFile, ruleHistory, rules, snapshot } from '../live.ts';
+import { ruleHistory, rules, snapshot } from '../live.ts';
 import { Choice } from '../parts/choice.tsx';
 import { Sparkline } from '../parts/sparkline.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { Empty, State, Value } from '../parts/texts.tsx';
+import { Empty, RulePlace, State, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, param, replaceParams } from '../route.ts';
 
@@ -185,8 +185,7 @@ const columns: readonly Column<ShownRule>[] = [
           </span>
           {file !== undefined && (
             <div class="dim tree" style={indent}>
-              {ruleFile(file)}
-              {line !== undefined && `:${line}`}
+              <RulePlace file={file} line={line} />
             </div>
           )}
         </>

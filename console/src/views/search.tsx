@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { get } from '../api.ts';
+import { exact } from '../format.ts';
 import { rules } from '../live.ts';
 import { ClientLink, linkToClient } from '../parts/client-link.tsx';
 import { entriesIn, namedPage } from '../parts/search-box.tsx';
@@ -40,7 +41,7 @@ export function Search() {
         ))}
         {found.length > MAX_SHOWN && (
           <li>
-            <a href={linkTo('rules', { q: text })}>All {found.length}</a>
+            <a href={linkTo('rules', { q: text })}>All {exact(found.length)}</a>
           </li>
         )}
       </Found>

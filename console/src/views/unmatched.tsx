@@ -1,11 +1,10 @@
 import type { UnmatchedDescriptor } from '../../../src/parts/unmatched/answers.ts';
 import { get } from '../api.ts';
 import { exact } from '../format.ts';
-import { ruleFile } from '../live.ts';
 import { linkToClient } from '../parts/client-link.tsx';
 import { CopyButton } from '../parts/copy-button.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { Bounds, Descriptor, Empty, Estimates, Failure, OfDomain, Value } from '../parts/texts.tsx';
+import { Bounds, Descriptor, Empty, Estimates, Failure, OfDomain, RulePlace, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo } from '../route.ts';
 import { seesValues, session } from '../session.ts';
@@ -91,7 +90,12 @@ const columns: readonly Column<Group>[] = [
         {nearest.slice(0, 1).map(({ rule, file, line }) => (
           <div key={rule} class="dim">
             nearest: <a href={linkTo('rule', { path: rule })}>{rule}</a>
-            {file !== undefined && ` ${ruleFile(file)}${line === undefined ? '' : `:${line}`}`}
+            {file !== undefined && (
+              <>
+                {' '}
+                <RulePlace file={file} line={line} />
+              </>
+            )}
           </div>
         ))}
       </>

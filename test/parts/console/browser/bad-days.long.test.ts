@@ -115,6 +115,9 @@ test('every page fits four sizes on a normal day, and answers its question on th
   await page.goto(viewAt(weir, 'rules'));
   await page.locator('main').filter({ hasText: 'customer' }).first().waitFor();
   expect(await page.locator('main').innerText()).not.toContain(folder); // paths are relative to the folder of rules
+  await page.goto(viewAt(weir, 'rule?path=shop.customer'));
+  await page.getByText('rules.yaml:4').waitFor();
+  expect(await page.locator('main').innerText()).not.toContain(folder);
   await page.goto(viewAt(weir, 'client'));
   await page.locator('main table').filter({ hasText: 'customer=alice' }).first().waitFor();
   await page.goto(viewAt(weir, 'health'));
@@ -165,6 +168,15 @@ test('every page fits while the store is away, and changes are not offered then'
     .first()
     .waitFor();
   await look('store-away');
+  await page.goto(viewAt(weir));
+  await page.getByText('What to do').first().waitFor();
+  const problems = await page.locator('.situation, .finding p:not(.dim)').allInnerTexts();
+  const said = problems.join(' ');
+  for (const problem of problems) expect([problem, said.split(problem).length - 1]).toEqual([problem, 1]);
+  await page.goto(viewAt(weir, 'audit'));
+  await page.getByText(/The store does not answer .* AUDIT_LOG has every change/).waitFor();
+  await page.goto(viewAt(weir, 'client'));
+  await page.getByText(/The store does not answer .* Those in force go on/).waitFor();
   await page.goto(viewAt(weir, forKey('client', 'shop', alice)));
   await page.getByText('The store does not answer. Changes are possible again once it does.').first().waitFor();
   await eventually(async () => {

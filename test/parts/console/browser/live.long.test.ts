@@ -89,6 +89,23 @@ test('the console works behind a proxy that puts a prefix before its paths', asy
   }
 });
 
+test('no change is offered while the service cannot be reached', async () => {
+  const gone = await startWeir({ ADMIN_TOKEN: TOKEN, USE_STATSD: 'false' }, { args: ['--rules', rules] });
+  try {
+    for (let hit = 0; hit < 7; hit++) await send(gone, 'demo', [['user', 'yvonne']]);
+    const page = await browser.open();
+    await signIn(page, gone);
+    await page.goto(viewAt(gone));
+    const letIn = page.getByRole('link', { name: 'Let in user=yvonne' });
+    await letIn.waitFor();
+    await gone.stop();
+    await page.getByText('Disconnected', { exact: true }).waitFor();
+    await letIn.waitFor({ state: 'detached' });
+  } finally {
+    await gone.stop();
+  }
+});
+
 /** More than a browser opens connections to a host. */
 const PAGES = 8;
 
