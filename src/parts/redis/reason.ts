@@ -8,6 +8,7 @@ const meanings = {
   'Connection is closed': 'not connected',
   "Cluster isn't ready": 'not connected',
   'Too many Cluster redirections': 'the slot is moving to another node',
+  'ASK ': 'the slot is moving to another node',
   'Offset is outside the bounds of the DataView': 'the reply is shorter than the script’s',
 } as const;
 

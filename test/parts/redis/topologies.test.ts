@@ -125,6 +125,8 @@ describe('a Cluster', () => {
     answers.push(await apply(store, hitOn(key))); // the key has not moved
     await move.take(key);
     answers.push(await apply(store, hitOn(key))); // ASK
+    const fork = await store.fork([hitOn(key)], 5_000);
+    expect(fork.findFailure(key)).toBe('redis: the slot is moving to another node');
     await move.finish();
     answers.push(await apply(store, hitOn(key))); // MOVED
     const counted = answers.flat().map((answer) => ('reason' in answer ? answer.reason : answer.hitsBefore));
