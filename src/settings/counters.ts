@@ -14,6 +14,7 @@ const optionally =
   (written) =>
     written === '' ? undefined : parse(written);
 
+const anyCount = integer(0, Number.MAX_SAFE_INTEGER, 'a count');
 const anyInteger = integer(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, 'a count');
 const oneConnection = 'one connection carries all calls';
 
@@ -32,7 +33,7 @@ const poolRows = {
   SENTINEL_AUTH: secret(text, 'password, or user:password, of the sentinels'),
   TLS: off('use TLS'),
   TIMEOUT: setting(durationMs, '10s', 'connect timeout'),
-  POOL_SIZE: withoutEffect(integer(0, Number.MAX_SAFE_INTEGER, 'a count'), oneConnection),
+  POOL_SIZE: withoutEffect(anyCount, oneConnection),
   POOL_ON_EMPTY_BEHAVIOR: withoutEffect(
     anythingBut(['CREATE', 'ERROR'], 'WAIT (CREATE and ERROR are not supported)'),
     oneConnection,
@@ -40,10 +41,7 @@ const poolRows = {
   POOL_ON_EMPTY_WAIT_DURATION: withoutEffect(durationMs, oneConnection),
   PIPELINE_WINDOW: withoutEffect(durationMs, 'calls are sent immediately'),
   PIPELINE_LIMIT: withoutEffect(anyInteger, 'calls are sent immediately'),
-  CLUSTER_PIPELINE_PARALLELISM: withoutEffect(
-    integer(0, 2 ** 31 - 1, 'a count'),
-    'calls to several nodes always run in parallel',
-  ),
+  CLUSTER_PIPELINE_PARALLELISM: withoutEffect(anyCount, 'calls to several nodes always run in parallel'),
 };
 
 type Prefixed<P extends string, R> = { readonly [K in keyof R & string as `${P}_${K}`]: R[K] };

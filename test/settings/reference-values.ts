@@ -232,6 +232,7 @@ const settings: Readonly<Record<string, keyof typeof values>> = {
     'REDIS_PERSECOND_TIMEOUT',
     'MEMCACHE_SRV_REFRESH',
   ),
+  ...of('duration', 'REDIS_STARTUP_INITIAL_INTERVAL', 'REDIS_STARTUP_MAX_INTERVAL', 'REDIS_STARTUP_MAX_ELAPSED_TIME'),
   ...of(
     'flag',
     'GRPC_SERVER_USE_TLS',
@@ -263,7 +264,7 @@ const settings: Readonly<Record<string, keyof typeof values>> = {
     'QUOTA_MODE',
     'RESPONSE_DYNAMIC_METADATA',
   ),
-  ...of('flag', 'MERGE_DOMAIN_CONFIG', 'TRACING_ENABLED'),
+  ...of('flag', 'MERGE_DOMAIN_CONFIG', 'TRACING_ENABLED', 'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS'),
   ...of(
     'count',
     'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES',
@@ -278,6 +279,7 @@ const settings: Readonly<Record<string, keyof typeof values>> = {
     'REDIS_PERSECOND_PIPELINE_LIMIT',
     'MEMCACHE_MAX_IDLE_CONNS',
   ),
+  ...of('count', 'REDIS_CLUSTER_PIPELINE_PARALLELISM', 'REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM'),
   ...of('ratio', 'NEAR_LIMIT_RATIO', 'TRACING_SAMPLING_RATE', 'XDS_CLIENT_BACKOFF_RANDOM_FACTOR'),
   ...of(
     'text',
@@ -396,6 +398,9 @@ export const differences: Readonly<Record<string, Readonly<Record<string, readon
     XDS_CLIENT_BACKOFF_MAX_INTERVAL: ['-1s'],
     REDIS_PIPELINE_WINDOW: ['-1s'],
     REDIS_TIMEOUT: ['-1s'],
+    REDIS_STARTUP_INITIAL_INTERVAL: ['-1s'],
+    REDIS_STARTUP_MAX_INTERVAL: ['-1s'],
+    REDIS_STARTUP_MAX_ELAPSED_TIME: ['-1s'],
   },
   'settings of a part that is off are not checked': {
     GRPC_CLIENT_TLS_SAN: referenceCases.flatMap(({ name, value }) =>
@@ -408,6 +413,8 @@ export const differences: Readonly<Record<string, Readonly<Record<string, readon
     REDIS_PERSECOND_PIPELINE_WINDOW: ['-1s'],
     REDIS_PERSECOND_TIMEOUT: ['-1s'],
     MEMCACHE_SRV_REFRESH: ['-1s'],
+    REDIS_CLUSTER_PIPELINE_PARALLELISM: ['-1'],
+    REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM: ['-1'],
   },
   'some values may be written in one way only': {
     HOST: ['[::1]', '[::]', '127.1', '0'],

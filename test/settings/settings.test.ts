@@ -111,7 +111,7 @@ describe('values', () => {
     ['CONFIG_TYPE', ['file', 'grpc_xds_sotw', ''], 'FILE or GRPC_XDS_SOTW, in capitals'],
     ['REDIS_TYPE', ['RING', ''], 'one of SINGLE, SENTINEL, CLUSTER'],
     ['REDIS_POOL_ON_EMPTY_BEHAVIOR', ['CREATE', 'error'], 'WAIT (CREATE and ERROR are not supported)'],
-    ['REDIS_CLUSTER_PIPELINE_PARALLELISM', ['-1'], 'a count from 0 to 2147483647'],
+    ['REDIS_CLUSTER_PIPELINE_PARALLELISM', ['-1'], 'a count from 0 to 9007199254740991'],
     ['EXTRA_TAGS', ['a', 'a:b:c', 'a:b,', ',a:b'], 'comma-separated key:value pairs'],
     ['CONFIG_GRPC_XDS_NODE_METADATA', ['a', 'a=b=c', 'a:b'], 'comma-separated key=value pairs'],
     ['PROMETHEUS_ADDR', ['9090', 'host', ':port', ':65536'], 'host:port, or :port for all addresses'],
