@@ -17,8 +17,9 @@ export interface PendingCall {
 
 /** The connection of a call, as far as the queue is concerned. */
 export interface CallSource {
-  /** Its queued calls; used only by the queue. */
+  /** Its queued calls, and its costly ones; used only by the queue. */
   waiting?: WaitingCalls | undefined;
+  waitingCostly?: WaitingCalls | undefined;
   /** Whether it had much input in this turn, so that calls may wait in its socket. */
   hasMuchInput?: boolean;
 }
@@ -46,14 +47,14 @@ const SLICE_UNITS = 256;
  */
 const UNITS_PER_EXPIRY = 12;
 const MAX_EXPIRY_UNITS = 2_048;
-/** Calls that may cost more, such as compressed messages that unpack to megabytes, run last and one per turn. */
-const COSTLY_UNITS = 1_024;
+/** Calls that may cost more, such as batches and compressed messages, run last and one per turn. */
+const COSTLY_UNITS = SLICE_UNITS;
 /** Estimate of calls that run after all others, since even a small one may be costly. */
 export const QUESTION_UNITS = Number.POSITIVE_INFINITY;
 /** Work that a connection may have done whenever it is its turn; what a call takes beyond that, later turns pay. */
 const TURN_UNITS = 16;
-/** A connection owes no more turns than its largest cheap call takes; costly ones run one per turn anyway. */
-const MAX_TURNS_OWED = COSTLY_UNITS / TURN_UNITS;
+/** Maximum turns that a connection owes; costly calls run one per turn anyway. */
+const MAX_TURNS_OWED = 64;
 /** Weight of the last turn in the moving average of the time per queued call. */
 const NEWEST_TURN_WEIGHT = 0.2;
 /** The cost of ending a call without handling it. */
@@ -69,8 +70,8 @@ export const EXPIRY_UNITS = 1 / 4;
  * @param nowMs  a monotonic clock
  */
 export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: Monotonic = monotonicMs) {
-  const cheap = new FairQueue();
-  const costly = new Fifo<PendingCall>();
+  const cheap = new FairQueue('waiting');
+  const costly = new FairQueue('waitingCostly');
   /** Run last, so that they do not delay costly calls. */
   const questions = new Fifo<PendingCall>();
   let unitsLeft = SLICE_UNITS;
@@ -83,7 +84,7 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
   const handle = (call: PendingCall): void => {
     pace.taken++;
     const [atMs, unitsBefore] = [nowMs(), unitsLeft];
-    const hasExpired = atMs >= call.expiresAtMs;
+    const hasExpired = isLate(call, atMs);
     if (hasExpired) expired++;
     const units = hasExpired ? call.expire() : call.run(atMs); // which may call `spend`
     unitsLeft -= units;
@@ -97,7 +98,7 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
     if (length() + late.size === 0) return;
     for (let call = cheap.take(); call; call = unitsLeft > 0 ? cheap.take() : undefined) handle(call);
     const last = costly.length > 0 ? costly : questions;
-    for (let call = last.take(); call; call = last.takeIf(({ expiresAtMs }) => nowMs() >= expiresAtMs)) handle(call);
+    for (let call = last.take(); call; call = isLate(last.next, nowMs()) ? last.take() : undefined) handle(call);
     late.count();
     if (cheap.length === 0) pace.taken = 0; // the time to the next turn does not measure queued calls
     awaitTurn();
@@ -164,18 +165,29 @@ class Pace {
 /** Calls of several connections, which take turns. */
 class FairQueue {
   length = 0;
+  readonly #key: 'waiting' | 'waitingCostly';
   readonly #turns = new Fifo<WaitingCalls>();
+
+  constructor(key: 'waiting' | 'waitingCostly') {
+    this.#key = key;
+  }
+
+  /** The call that `take` returns if no connection owes turns. */
+  get next(): PendingCall | undefined {
+    return this.#turns.next?.next;
+  }
 
   add(call: PendingCall): void {
     const { connection } = call;
-    connection.waiting ??= new WaitingCalls();
-    if (connection.waiting.length === 0) this.#turns.add(connection.waiting);
-    connection.waiting.add(call);
+    const calls = connection[this.#key] ?? new WaitingCalls();
+    connection[this.#key] = calls;
+    if (calls.length === 0) this.#turns.add(calls);
+    calls.add(call);
     this.length++;
   }
 
   /** Maximum number of calls that run before another call of this connection, if its queued ones take one turn each. */
-  callsBefore({ waiting }: CallSource): number {
+  callsBefore({ [this.#key]: waiting }: CallSource): number {
     return Math.min(this.length, ((waiting?.turnsOwed ?? 0) + (waiting?.length ?? 0) + 1) * this.#turns.length);
   }
 
@@ -216,10 +228,9 @@ class Fifo<T> {
     return item;
   }
 
-  /** Takes the first item if it meets the condition. */
-  takeIf(condition: (item: T) => boolean): T | undefined {
-    const item = this.items[this.first];
-    return item !== undefined && condition(item) ? this.take() : undefined;
+  /** The first item, if any. */
+  get next(): T | undefined {
+    return this.items[this.first];
   }
 }
 
@@ -254,6 +265,8 @@ class WaitingCalls extends Fifo<PendingCall> {
     calls.splice(low, 0, call);
   }
 }
+
+const isLate = (call: PendingCall | undefined, atMs: number): boolean => call !== undefined && atMs >= call.expiresAtMs;
 
 const isBefore = (call: PendingCall, other: PendingCall | undefined): boolean =>
   other !== undefined && call.dueAtMs < other.dueAtMs;

@@ -1,5 +1,5 @@
 /** Minimum size of kept buffers; shorter ones take little memory and are allocated at their exact length. */
-const MIN_KEPT_BYTES = 2_048;
+const MIN_KEPT_BYTES = 1_024;
 const MAX_SPARE_BYTES = 16 * 1024 * 1024;
 /** Time after which all spare buffers are dropped, so that a flood's memory is released. */
 const KEPT_MS = 1_000;

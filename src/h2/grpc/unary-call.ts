@@ -2,7 +2,7 @@ import { monotonicMs } from '../../base/clock.ts';
 import { RequestWork } from '../../base/request-work.ts';
 import { type CallQueue, type Cost, EXPIRY_UNITS, type PendingCall } from '../bounds/call-queue.ts';
 import type { LateCalls } from '../bounds/late-calls.ts';
-import { ownCopy } from '../bounds/own-copy.ts';
+import { giveBack, takeBuffer } from '../bounds/spare-buffers.ts';
 import { uint32, writeUint32 } from '../http2/octets.ts';
 import type { PeerSource, Receiver, Stream } from '../http2/stream.ts';
 import { type Failure, failureHead, HEAD, OK_TRAILERS, refusalHead, tooLate } from './answers.ts';
@@ -59,11 +59,12 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
   readonly #head: CallHead;
   /** Reassembles the message if it does not arrive whole with the end of the request. */
   #reader: MessageReader | undefined;
-  #whole: Buffer | undefined;
+  /** The complete message with its prefix, in a buffer that may be longer, while its end or its turn is awaited. */
+  #message: Buffer | undefined;
   /** Memory charged for both. */
-  #partBytes = 0;
-  /** While queued: the complete message with its prefix, and an upper bound for its work. */
-  #pending: { readonly message: Buffer; readonly estimate: number } | undefined;
+  #heldBytes = 0;
+  /** Upper bound for its work. */
+  #estimate = 0;
   #isGone = false;
   #onGone: (() => void) | undefined;
   /** Memory charged for the decoded request. */
@@ -117,8 +118,8 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
     try {
       this.#reader ??= new MessageReader(MAX_REQUEST_BYTES, (...message) => this.#keep(...message));
       this.#reader.push(bytes, from, to);
-      if (this.#whole && this.#reader.pending > 0) throw secondMessage();
-      this.#chargeParts(this.#reader.heldBytes + (this.#whole?.length ?? 0));
+      if (this.#message && this.#reader.pending > 0) throw secondMessage();
+      this.#chargeHeld(this.#reader.heldBytes + (this.#message?.length ?? 0));
     } catch (error) {
       this.#refuse(decodeFailure(error));
     }
@@ -136,24 +137,25 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
   }
 
   #keep(bytes: Buffer, from: number, to: number): void {
-    if (this.#whole) throw secondMessage();
-    this.#whole = ownCopy(bytes, from, to);
+    if (this.#message) throw secondMessage();
+    this.#message = takeBuffer(to - from);
+    bytes.copy(this.#message, 0, from, to);
   }
 
-  #chargeParts(bytes: number): void {
-    if (bytes !== this.#partBytes) this.#stream.charge(bytes - this.#partBytes);
-    this.#partBytes = bytes;
+  #chargeHeld(bytes: number): void {
+    if (bytes !== this.#heldBytes) this.#stream.charge(bytes - this.#heldBytes);
+    this.#heldBytes = bytes;
   }
 
   /** @throws GrpcError if there is no message, or only a part of it */
   #completeParts(): void {
-    const message = this.#whole;
+    const message = this.#message;
     if (this.#reader && this.#reader.pending > 0)
       throw new GrpcError(status.INTERNAL, 'the request ends in the middle of a message');
     if (!message) throw new GrpcError(status.UNIMPLEMENTED, 'the method takes one message, got none');
-    this.#dropParts();
-    this.#complete(message, 0, message.length);
-    this.#chargeParts(0);
+    this.#reader = undefined;
+    this.#complete(message, 0, wholeLength(message));
+    if (this.#estimate === 0) this.#dropHeld(); // not queued
   }
 
   #complete(bytes: Buffer, from: number, to: number): void {
@@ -165,34 +167,37 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
     const estimate = octets / OCTETS_PER_UNIT;
     if (queue.mayRun(estimate)) return queue.spend(this.#handle(bytes, from, to, estimate));
     if (!queue.canWait(this)) return this.#expire(bytes.subarray(from, to));
-    const copy = ownCopy(bytes, from, to);
-    this.#stream.charge(copy.length + COPY_BYTES);
-    this.#pending = { message: copy, estimate };
+    if (!this.#message) this.#keep(bytes, from, to);
+    this.#chargeHeld((this.#message?.length ?? 0) + COPY_BYTES);
+    this.#estimate = estimate;
     queue.add(this, estimate);
   }
 
   run(nowMs: number): number {
-    const pending = this.#pending;
-    if (!pending || this.#isGone) return this.expire();
-    this.#pending = undefined;
+    const message = this.#message;
+    if (!message) return this.expire();
     this.#waitedMs = nowMs - this.completeAtMs;
-    this.#stream.charge(-pending.message.length - COPY_BYTES);
-    return this.#handle(pending.message, 0, pending.message.length, pending.estimate);
+    const units = this.#handle(message, 0, wholeLength(message), this.#estimate);
+    this.#dropHeld();
+    return units;
   }
 
   expire(): number {
-    const message = this.#pending?.message;
-    this.#pending = undefined;
-    this.#expire(message);
+    const message = this.#message;
+    this.#expire(message?.subarray(0, wholeLength(message)));
+    this.#dropHeld();
     return EXPIRY_UNITS;
   }
 
   #expire(message: Buffer | undefined): void {
     if (message && this.#handleLate(message)) return;
-    const { lateCalls, missed } = this.#method.overload;
-    missed(this.#isGone ? 'cancelled' : 'late', this);
-    if (message) lateCalls.add(message, (bytes, times) => this.#countLate(bytes, times));
+    this.#method.overload.missed(this.#isGone ? 'cancelled' : 'late', this);
+    if (message) this.#addLate(message);
     this.#stream.headOnly(refusalHead(this.#isGone ? cancelled : tooLate)); // sends nothing to a caller that is gone
+  }
+
+  #addLate(message: Buffer): void {
+    this.#method.overload.lateCalls.add(message, (bytes, times) => this.#countLate(bytes, times));
   }
 
   /** @returns whether the call was answered */
@@ -244,7 +249,9 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
 
   cancelled(): void {
     this.#isGone = true;
-    this.#dropParts();
+    const message = this.#message;
+    if (message && this.#estimate > 0) this.#addLate(message.subarray(0, wholeLength(message))); // it was queued
+    this.#dropHeld();
     this.#onGone?.();
   }
 
@@ -274,15 +281,17 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
     this.#method.onAnswered(failure.code, elapsedMs);
   }
 
-  #dropParts(): void {
+  #dropHeld(): void {
     this.#reader?.release();
     this.#reader = undefined;
-    this.#whole = undefined;
+    if (this.#message) giveBack(this.#message);
+    this.#message = undefined;
+    this.#chargeHeld(0);
   }
 
   /** Answers with a failure, without notifying the method. */
   #refuse(failure: Failure): void {
-    this.#dropParts();
+    this.#dropHeld();
     this.#stream.headOnly(failureHead(failure));
   }
 }
@@ -293,6 +302,9 @@ export const FAILURE_UNITS = 2;
 const cancelled: Failure = { code: status.CANCELLED, details: 'the caller cancelled' };
 
 const secondMessage = (): GrpcError => new GrpcError(status.UNIMPLEMENTED, 'the method takes one message, got more');
+
+/** Length of a message with its prefix, which is at the beginning of the buffer. */
+const wholeLength = (message: Buffer): number => PREFIX_BYTES + uint32(message, 1);
 
 const isWholeMessage = (bytes: Buffer, from: number, to: number): boolean =>
   to - from >= PREFIX_BYTES && uint32(bytes, from + 1) === to - from - PREFIX_BYTES;

@@ -34,6 +34,7 @@ export class Exchanges implements StreamWriter, PeerState, PeerSource, SendQueue
   readonly streams = new StreamTable();
   readonly send: SendQueue;
   waiting: PeerSource['waiting'];
+  waitingCostly: PeerSource['waitingCostly'];
   hasMuchInput = false;
   sideStreams = 0;
   readAtMs = 0;

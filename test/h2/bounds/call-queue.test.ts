@@ -222,7 +222,7 @@ test('counts late calls in its turns until none is left', async () => {
 });
 
 describe('costly calls', () => {
-  const COSTLY = 1_025;
+  const COSTLY = SLICE_UNITS + 1;
 
   test('run one per turn, after all others', async () => {
     for (const name of ['costly 1', 'costly 2']) queue.add(call(name, COSTLY), COSTLY);
@@ -232,6 +232,24 @@ describe('costly calls', () => {
     queue.add(call('cheap 2'), 1);
     await nextTurn();
     expect(log).toEqual(['cheap 1', 'costly 1', 'cheap 2', 'costly 2']);
+  });
+
+  test('let a small call wait for one of them, however many connections have some', async () => {
+    queue.spend(SLICE_UNITS);
+    for (let at = 0; at < 20; at++) queue.add(call('costly', 1_000, { connection: {} }), COSTLY);
+    for (let turn = 0; turn < 5; turn++) {
+      queue.add(call('small'), 1);
+      await nextTurn();
+      expect(log.splice(0)).toEqual(['small', 'costly']);
+    }
+  });
+
+  test('of different connections take turns', async () => {
+    const other = {};
+    for (const at of [1, 2, 3]) queue.add(call(`many ${at}`, COSTLY), COSTLY);
+    queue.add(call('other', COSTLY, { connection: other }), COSTLY);
+    for (let turn = 0; turn < 4; turn++) await nextTurn();
+    expect(log).toEqual(['many 1', 'other', 'many 2', 'many 3']);
   });
 
   test('include every call of a method whose calls may all be costly', async () => {

@@ -29,9 +29,9 @@ test('no buffer is a part of a pool', () => {
 });
 
 test('short buffers are not kept', () => {
-  const buffer = takeBuffer(2_047);
+  const buffer = takeBuffer(1_023);
   giveBack(buffer);
-  expect(takeBuffer(2_047)).not.toBe(buffer);
+  expect(takeBuffer(1_023)).not.toBe(buffer);
 });
 
 test('the number of kept buffers is bounded', () => {

@@ -349,6 +349,37 @@ describe('a call that waits for its turn', () => {
     overload.lateCalls.count();
     expect([counted, asked, missed]).toEqual([[[question, 1]], [], ['cancelled']]);
   });
+
+  /** The number of buffers that the messages of a hundred calls take, with a domain of this length. */
+  async function buffersTaken(
+    length: number,
+    onQueued: (call: PendingCall, streamId: number) => Promise<void>,
+  ): Promise<number> {
+    const long = framed(shouldRateLimit.requestSerialize({ ...question, domain: 'd'.repeat(length) }));
+    const allocate = jest.spyOn(Buffer, 'allocUnsafeSlow');
+    for (let id = 1; id < 200; id += 2) await onQueued(await queued(id, long), id);
+    const taken = allocate.mock.calls.filter(([size]) => size >= long.length && size < 2 * long.length).length;
+    allocate.mockRestore();
+    return taken;
+  }
+
+  test('leaves the buffer of its message to the next one', async () => {
+    const taken = await buffersTaken(3_000, async (call) => void call.run(0));
+    expect(asked).toHaveLength(100);
+    expect(taken).toBeGreaterThan(0);
+    expect(taken).toBeLessThan(50); // they are dropped once a second
+  });
+
+  test('leaves its buffer when it is cancelled, before it is its turn', async () => {
+    const taken = await buffersTaken(6_000, async (_, streamId) => {
+      caller.send(rstStream(streamId, ErrorCode.CANCEL));
+      await caller.settled();
+    });
+    expect(taken).toBeGreaterThan(0);
+    expect(taken).toBeLessThan(50);
+    for (const call of waiting) call.run(0);
+    expect([asked, missed]).toEqual([[], Array(100).fill('cancelled')]);
+  });
 });
 
 test('a cancelled call is not answered, and other calls are', async () => {
