@@ -63,8 +63,8 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
   #message: Buffer | undefined;
   /** Memory charged for both. */
   #heldBytes = 0;
-  /** Upper bound for its work. */
-  #estimate = 0;
+  /** Upper bound for its work, once it was queued. */
+  #estimate: number | undefined;
   #isGone = false;
   #onGone: (() => void) | undefined;
   /** Memory charged for the decoded request. */
@@ -155,7 +155,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
     if (!message) throw new GrpcError(status.UNIMPLEMENTED, 'the method takes one message, got none');
     this.#reader = undefined;
     this.#complete(message, 0, wholeLength(message));
-    if (this.#estimate === 0) this.#dropHeld(); // not queued
+    if (this.#estimate === undefined) this.#dropHeld(); // not queued
   }
 
   #complete(bytes: Buffer, from: number, to: number): void {
@@ -177,7 +177,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
     const message = this.#message;
     if (!message) return this.expire();
     this.#waitedMs = nowMs - this.completeAtMs;
-    const units = this.#handle(message, 0, wholeLength(message), this.#estimate);
+    const units = this.#handle(message, 0, wholeLength(message), this.#estimate ?? 0);
     this.#dropHeld();
     return units;
   }
@@ -250,7 +250,7 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
   cancelled(): void {
     this.#isGone = true;
     const message = this.#message;
-    if (message && this.#estimate > 0) this.#addLate(message.subarray(0, wholeLength(message))); // it was queued
+    if (message && this.#estimate !== undefined) this.#addLate(message.subarray(0, wholeLength(message))); // it was queued
     this.#dropHeld();
     this.#onGone?.();
   }

@@ -350,6 +350,18 @@ describe('a call that waits for its turn', () => {
     expect([counted, asked, missed]).toEqual([[[question, 1]], [], ['cancelled']]);
   });
 
+  test('is decided in its turn if its message is empty, compressed and in two frames', async () => {
+    const empty = framed(gzipSync(''), 1);
+    caller.send(
+      callHead(1, { 'grpc-encoding': 'gzip' }),
+      data(1, empty.subarray(0, 9)),
+      data(1, empty.subarray(9), true),
+    );
+    while (waiting.length === 0) await caller.settled();
+    waiting[0]?.run(0);
+    expect([asked.length, missed]).toEqual([1, []]);
+  });
+
   /** The number of buffers that the messages of a hundred calls take, with a domain of this length. */
   async function buffersTaken(
     length: number,
