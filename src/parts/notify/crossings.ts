@@ -19,6 +19,8 @@ export interface Crossing {
 /** Maximum number of shares of counters that are remembered as passed; beyond it, the oldest may be passed again. */
 const MAX_KNOWN = 10_000;
 
+const MINUTE_MS = 60_000;
+
 /** Maximum number of crossings between two calls of `take`; further ones are counted as dropped. */
 const MAX_KEPT = 200;
 
@@ -80,7 +82,9 @@ export class Crossings {
       this.#dropped++;
       return;
     }
-    const window = Math.floor(atMs / windowMs);
+    // clocks differ by less than half a step; a window ends at a multiple of its length, or by the calendar of a minute
+    const stepMs = windowMs % MINUTE_MS === 0 ? MINUTE_MS : windowMs;
+    const window = isWindow ? Math.round(untilMs / stepMs) : Math.floor(atMs / windowMs);
     const id = createHash('sha256').update(`${window}|${name}`).digest('base64url').slice(0, 22);
     this.#kept.push({ ...found, id, atMs, untilMs });
   }

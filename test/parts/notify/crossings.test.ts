@@ -16,6 +16,7 @@ descriptors:
   - { key: day, rate_limit: { unit: day, requests_per_unit: 10, notify: [50%, 100%] } }
   - { key: penalty, rate_limit: { unit: minute, requests_per_unit: 10, penalty: { block: 1s }, notify: 80% } }
   - { key: none, rate_limit: { unit: minute, requests_per_unit: 0, notify: 100% } }
+  - { key: month, rate_limit: { unit: month, alignment: calendar, requests_per_unit: 10, notify: 80% } }
   - { key: quiet, rate_limit: { unit: minute, requests_per_unit: 1 } }
 `;
 
@@ -72,6 +73,17 @@ test('a bucket that is filled up and emptied again is passed once in the time of
   expect(await spend(watched, 'bucket')).toEqual([]);
   clock.advance(MINUTE);
   expect(await spend(watched, 'bucket', 10)).toEqual([100]);
+});
+
+test('a share has one id in a calendar month, and another one in the next month', async () => {
+  const ids: (string | undefined)[] = [];
+  for (const day of ['2026-11-02', '2026-11-20', '2026-12-01']) {
+    const watched = await openWatched('memory', fakeClock(Date.parse(day)));
+    await watched.engine.decide({ domain: 'd', descriptors: [{ entries: [{ key: 'month', value: 'a' }], hits: 8 }] });
+    ids.push(watched.crossings.take().crossings[0]?.id);
+  }
+  expect(ids[1]).toBe(ids[0]);
+  expect(ids[2]).not.toBe(ids[0]);
 });
 
 test('a share of a limit with a penalty is passed once in each window', async () => {
