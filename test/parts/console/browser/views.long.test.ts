@@ -302,7 +302,7 @@ test('pictures of the console for the docs can be taken', async () => {
   }, 100);
   try {
     for (const [name, view] of [
-      ['rules', 'rules'],
+      ['rules', 'rules?order=file'],
       ['client', forKey('client', 'demo', alice)],
       ['candidate', 'candidate'],
       ['first-screen', ''], // last, so that its minute has no requests of earlier tests
