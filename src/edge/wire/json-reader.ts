@@ -24,6 +24,9 @@ const END = -1;
 const MAX_NAME_LENGTH = 64;
 const MAX_NUMBER_LENGTH = 64;
 
+/** A number of RFC 8259. */
+export const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
+
 /** Error messages quote this many octets of the input. */
 const MAX_QUOTE_LENGTH = 100;
 
@@ -103,7 +106,7 @@ export class JsonReader {
     while (to - from <= MAX_NUMBER_LENGTH && isOfNumber(this.#bytes[to])) to++;
     if (to - from > MAX_NUMBER_LENGTH) return undefined;
     const written = this.#bytes.toString('latin1', from, to);
-    if (!/^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(written)) this.#notJson('a number');
+    if (!JSON_NUMBER.test(written)) this.#notJson('a number');
     this.#at = to;
     return written;
   }

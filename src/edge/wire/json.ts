@@ -1,5 +1,5 @@
 import { fromStruct } from '../../protobuf/struct.ts';
-import { JsonReader } from './json-reader.ts';
+import { JSON_NUMBER, JsonReader } from './json-reader.ts';
 import type { RateLimitResponseJson } from './shapes.ts';
 import {
   codeNumbers,
@@ -28,13 +28,12 @@ const flag: Field<boolean> = {
   absent: false,
 };
 
-/** An integer, also in the form `5.0` or `1e3`, or a decimal string, which proto3 accepts, too. */
+/** An integer, also in the form `5.0` or `1e3`, or a string of these, which proto3 accepts, too. */
 function whole(from: JsonReader): bigint | undefined {
-  const number = from.number();
-  const written = number ?? from.shortString();
-  if (written === undefined) return undefined;
+  const written = from.number() ?? from.shortString();
+  if (written === undefined || !JSON_NUMBER.test(written)) return undefined;
   if (/^-?\d{1,20}$/.test(written)) return BigInt(written);
-  const value = number === undefined ? Number.NaN : Number(number);
+  const value = Number(written);
   return Number.isInteger(value) ? BigInt(value) : undefined;
 }
 

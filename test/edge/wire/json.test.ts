@@ -74,6 +74,8 @@ describe('a request', () => {
     ['18446744073709551615', 2 ** 64],
     ['"18446744073709551615"', 2 ** 64],
     ['"0"', 0],
+    ['"7.0"', 7],
+    ['"1e3"', 1_000],
   ])('may request %s hits', (written, value) => {
     expect(descriptorOf(`"hitsAddend": ${written}`)?.hits_addend).toEqual({ value });
   });
@@ -102,6 +104,7 @@ describe('a request', () => {
     ['"hitsAddend": "4294967296"', 'hits_addend must be a whole number from 0 to 4294967295, got "4294967296"'],
     ['"hitsAddend": "0x10"', 'hits_addend must be a whole number from 0 to 4294967295, got "0x10"'],
     ['"hitsAddend": " 1"', 'hits_addend must be a whole number from 0 to 4294967295, got " 1"'],
+    ['"hitsAddend": "01"', 'hits_addend must be a whole number from 0 to 4294967295, got "01"'],
     ['"hitsAddend": true', 'hits_addend must be a whole number from 0 to 4294967295, got true'],
     ['"hitsAddend": {"value": 1}', 'hits_addend must be a whole number from 0 to 4294967295, got an object'],
     ['"domainn": "d"', 'domainn: unknown field; expected one of domain, descriptors, hits_addend'],
