@@ -8,6 +8,8 @@ import { rulesFrom } from './rules.ts';
 
 /** Envoy with its rate limit quota filter. It answers a request that passes with 200 itself. */
 export interface QuotaEnvoy extends Pick<Running, 'output' | 'kill' | 'stop'> {
+  /** The port on 127.0.0.1 where it accepts requests. */
+  readonly port: number;
   /** Sends one request. @returns whether it passed */
   passes(headers?: Readonly<Record<string, string>>): Promise<boolean>;
   /** Sends `count` requests one after the other. @returns how many passed */
@@ -62,6 +64,7 @@ export async function startQuotaEnvoy(
       }).once('error', reject);
     });
   return {
+    port,
     passes,
     async passed(count) {
       let passed = 0;

@@ -16,7 +16,9 @@ export function envoyConfiguration(rules: RuleTree, domain: string, options: Con
   if (options.kind === 'envoy-gateway') return gatewayPolicy(rules, domain);
   const expected = expectedShapes(rules, domain);
   const notes = [
-    ...expected.unknown.map((path) => `# The key of ${path} is a pattern; send its keys with your own action.\n`),
+    ...expected.unknown.map(
+      (path) => `# ${path} needs actions of your own, as its rule names not all keys and constants.\n`,
+    ),
     ...expected.commits.map(
       (shape) =>
         `# Send ${shape.map(({ key }) => key).join(', ')} when the stream ends, with the hits used: docs/llm-tokens.md.\n`,

@@ -85,6 +85,7 @@ ${indent}        "@type": type.googleapis.com/envoy.extensions.filters.http.rate
 ${indent}        bucket_id_builder:
 ${indent}          bucket_id_builder:
 ${builder.map((line) => `    ${line}`).join('')}${indent}        reporting_interval: 5s
+${indent}        deny_response_settings: { grpc_status: { code: 8 } } # gRPC clients get RESOURCE_EXHAUSTED, as many retry UNAVAILABLE at once
 ${indent}        # until the first assignment arrives
 ${indent}        no_assignment_behavior: { fallback_rate_limit: { blanket_rule: ALLOW_ALL } }
 ${indent}        # while Weir cannot be reached for longer than RLQS_TTL; reuse_last_assignment has no effect in Envoy 1.40

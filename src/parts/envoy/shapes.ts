@@ -17,7 +17,7 @@ export interface ExpectedShapes {
   readonly adaptive: readonly DescriptorShape[];
   /** Shapes of which only responses count (`count_when`), whose status must be sent when the stream ends. */
   readonly reports: readonly DescriptorShape[];
-  /** Paths of rules below a key with a `*`. */
+  /** Paths of rules of a key with a `*`, or of `generic_key` without a value, and of those below. */
   readonly unknown: readonly string[];
   /** Shapes that report a request's usage, which is known only when its stream ends (`not_counted: commit`). */
   readonly commits: readonly DescriptorShape[];
@@ -37,8 +37,9 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
     if (required) for (const shape of shapesForMissing(required.requirement, above)) add(shape);
     for (const { key, value, node } of placedNodes(level)) {
       if (required?.counts({ key: key.text, value: value.text })) continue;
-      if (key.kind !== 'exact') {
+      if (key.kind !== 'exact' || (isConstant(key.text) && value.kind === 'any_value')) {
         if (node.rule) unknown.push(node.rule.path);
+        if (node.children) for (const { rule } of rulesBelow(node.children, 'parents')) unknown.push(rule.path);
         continue;
       }
       const shape = [...above, { key: key.text, value: isConstant(key.text) ? value.text : undefined }];

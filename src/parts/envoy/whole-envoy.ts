@@ -127,10 +127,11 @@ ${httpListener({ name: 'limited', host: '0.0.0.0', port: 10_000, manager: IDENTI
           - lb_endpoints: [{ endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: 8000 } } } }]
 `;
 
-/** Header with a key's values, which is `x-` and the key except for the keys below. */
+/** Header with a key's values: one of those below, with or without its colon; else `x-` and the key, unless it begins so. */
 export function headerName(key: string): string {
-  const name = key.toLowerCase();
-  return Object.hasOwn(headers, name) ? (headers[name] as string) : `x-${name.replace(/[^a-z0-9]+/g, '-')}`; // just found
+  const name = key.toLowerCase().replace(/^:/, '');
+  if (Object.hasOwn(headers, name)) return headers[name] as string; // just found
+  return `x-${name.replace(/^x-/, '').replace(/[^a-z0-9]+/g, '-')}`;
 }
 
 const headers: Readonly<Record<string, string>> = {

@@ -8,6 +8,7 @@ import { match } from '../../../src/engine/rules/match/match.ts';
 import { envoyConfiguration } from '../../../src/parts/envoy/configuration.ts';
 import { gatewayPolicy } from '../../../src/parts/envoy/gateway-policy.ts';
 import { canMatch, expectedShapes, servesRequirement } from '../../../src/parts/envoy/shapes.ts';
+import { headerName } from '../../../src/parts/envoy/whole-envoy.ts';
 import { anyRequest, anyRules } from '../../helpers/explained.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
 
@@ -145,6 +146,9 @@ descriptors:
       - key: remote_address
         rate_limit: { unit: minute, requests_per_unit: 2 }
   - { key: 'x*', rate_limit: { unit: minute, requests_per_unit: 2 } }
+  - key: generic_key
+    rate_limit: { unit: minute, requests_per_unit: 2 }
+    descriptors: [{ key: user, rate_limit: { unit: minute, requests_per_unit: 2 } }]
 `);
   expect(expectedShapes(rules, 'demo')).toEqual({
     shapes: [
@@ -156,10 +160,21 @@ descriptors:
     slots: [],
     adaptive: [],
     reports: [],
-    unknown: ['demo.x*'],
+    unknown: ['demo.generic_key', 'demo.generic_key.user', 'demo.x*'],
     commits: [],
   });
 });
+
+test.each([
+  ['user', 'x-user'],
+  ['api_key', 'x-api-key'],
+  ['x-api-key', 'x-api-key'],
+  ['X-Tenant', 'x-tenant'],
+  ['path', ':path'],
+  [':path', ':path'],
+  [':authority', ':authority'],
+  ['user_agent', 'user-agent'],
+])('the values of the key %s are those of the header %s', (key, header) => expect(headerName(key)).toBe(header));
 
 test('a configuration sends the keys of a node, and of its limit, with every request that passes the node', () => {
   const rules = rulesFrom(`domain: d

@@ -334,6 +334,13 @@ test('check reports a ttl that is not longer than the timeout of routes', async 
 });
 
 describe('the printed configuration', () => {
+  /** Envoy's answer to a configuration. */
+  const validated = async (text: string): Promise<string> => {
+    const file = join(mkdtempSync(join(tmpdir(), 'printed-')), 'envoy.yaml');
+    writeFileSync(file, text);
+    const { stdout, stderr } = await promisify(execFile)(await envoyBinary(), ['--mode', 'validate', '-c', file]);
+    return stdout + stderr;
+  };
   const printed = async (...args: readonly string[]): Promise<string> => {
     const { stdout, code, stderr } = await weirCommand('envoy', ...args);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -352,12 +359,19 @@ describe('the printed configuration', () => {
       kinds.set([...new Set(actions)].sort().join(), text);
     }
     expect(kinds.size).toBeGreaterThan(2);
-    const file = join(mkdtempSync(join(tmpdir(), 'printed-')), 'envoy.yaml');
-    for (const text of kinds.values()) {
-      writeFileSync(file, text);
-      const { stdout, stderr } = await promisify(execFile)(await envoyBinary(), ['--mode', 'validate', '-c', file]);
-      expect(stdout + stderr).toContain('OK');
-    }
+    for (const text of kinds.values()) expect(await validated(text)).toContain('OK');
+  });
+
+  test('is accepted by Envoy for rules that need actions of an administrator, and names them', async () => {
+    const text = `domain: shop
+descriptors:
+  - { key: generic_key, rate_limit: { unit: minute, requests_per_unit: 5 } }
+  - { key: tier, rate_limit: { unit: minute, requests_per_unit: 5 } }
+`;
+    const options = { kind: 'envoy', host: 'localhost', port: 8081, timeoutMs: 250 } as const;
+    const printed = envoyConfiguration(rulesFrom(text), 'shop', options);
+    expect(printed).toMatch(/^# shop\.generic_key needs actions of your own/);
+    expect(await validated(printed)).toContain('OK');
   });
 
   test('prefers IPv4 in every cluster, and names a Service instead of localhost for Istio', async () => {

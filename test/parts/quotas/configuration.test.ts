@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { Client, credentials, Metadata, status } from '@grpc/grpc-js';
 import { check } from '../../../src/parts/check/check.ts';
 import { quotaConfiguration } from '../../../src/parts/envoy/quota-configuration.ts';
 import { startFakeQuotaService } from '../../helpers/quota-client.ts';
@@ -105,6 +106,27 @@ descriptors:
     await until('all buckets are reported', () => reported().size >= expected.length);
     expect(found()).toEqual(expect.arrayContaining(expected));
   } finally {
+    await envoy.stop();
+    service.close();
+  }
+});
+
+test('a gRPC client that Envoy 1.40 refuses by its quota gets RESOURCE_EXHAUSTED', async () => {
+  const rules = 'domain: edge\ndescriptors: [{ key: user, rate_limit: { unit: second, requests_per_unit: 5 } }]\n';
+  const service = await startFakeQuotaService({});
+  const edit = (config: string): string => config.replaceAll('ALLOW_ALL', 'DENY_ALL');
+  const envoy = await startQuotaEnvoy(rules, service.port, { edit });
+  const client = new Client(`127.0.0.1:${envoy.port}`, credentials.createInsecure());
+  try {
+    const metadata = new Metadata();
+    metadata.set('x-user', 'ann');
+    const same = (bytes: Buffer): Buffer => bytes;
+    const code = await new Promise((resolve) => {
+      client.makeUnaryRequest('/shop.Cart/Add', same, same, Buffer.alloc(0), metadata, (error) => resolve(error?.code));
+    });
+    expect(code).toBe(status.RESOURCE_EXHAUSTED);
+  } finally {
+    client.close();
     await envoy.stop();
     service.close();
   }
