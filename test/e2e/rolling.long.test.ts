@@ -167,6 +167,16 @@ test('no request fails while the certificate changes, and new connections use th
   expect(await asking.stop()).toEqual({ 200: expect.any(Number) });
 });
 
+test('neither requests nor health checks fail while connections end by their age', async () => {
+  const envoy = await proxy(await instance({ GRPC_MAX_CONNECTION_AGE: '100ms' }));
+  const asking = load(envoy);
+  const countOf = async (name: string): Promise<number> =>
+    Number(/: (\d+)/.exec(await envoy.admin(`/stats?filter=^cluster.weir.${name}$`))?.[1]);
+  await until('20 connections', async () => (await countOf('upstream_cx_total')) >= 20);
+  expect(await asking.stop()).toEqual({ 200: expect.any(Number) });
+  expect(await countOf('health_check.failure')).toBe(0);
+});
+
 test('no request fails while rules change, to invalid ones too, and then the new limit applies', async () => {
   const envoy = await proxy(await instance({}));
   const asking = load(envoy);
