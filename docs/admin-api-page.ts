@@ -13,7 +13,13 @@ import { wrapped } from './wrap.ts';
 function listedOperations(): readonly Omit<ApiOperation, 'answer'>[] {
   const sourced = { book: { packed: () => undefined, onChange: () => {} } };
   // operations read others only when called
-  const options = { access: { tokens: [] }, sourced, statistics: createStatistics(1) } as unknown as AdminOptions;
+  const overrides = { onChange: () => {} };
+  const options = {
+    access: { tokens: [] },
+    sourced,
+    overrides,
+    statistics: createStatistics(1),
+  } as unknown as AdminOptions;
   const settings = {
     ...{ advice: { maxBytes: 0 }, rules: { candidate: { path: '' } }, counters: { store: {} }, sink: { kind: 'none' } },
   } as unknown as Settings; // all that they read
