@@ -16,7 +16,6 @@ export function findMetered(
   { metersUsage = false }: { readonly metersUsage?: boolean },
   { limits, overridden, rule }: Pick<LimitedMatch, 'limits' | 'overridden' | 'rule'>,
 ): RuleLimit | undefined {
-  const isHeld = ({ limit }: RuleLimit): boolean => limitsInFlight(limit) || isReservation(limit);
   if (!metersUsage || (overridden && rule.limits.some(isHeld))) return undefined;
   let found: RuleLimit | undefined;
   for (const one of limits) {
@@ -25,6 +24,8 @@ export function findMetered(
   }
   return found;
 }
+
+const isHeld = ({ limit }: RuleLimit): boolean => limitsInFlight(limit) || isReservation(limit);
 
 function rank({ limit, policy }: RuleLimit): number {
   if (isReservation(limit)) return MAX_WINDOW_MS + limit.windowMs; // a request and its commit have these in common
