@@ -314,7 +314,7 @@ describe('one mistake causes no message about another', () => {
       'unknown algorithm',
     ],
     ['a wrong window', 'window: 1.5, requests_per_unit: 5', 'window: error checking'],
-    ['a wrong unit', 'unit: [day], window: 1d, requests_per_unit: 5', 'unit: error loading'],
+    ['a wrong unit', 'unit: [day], window: 1d, requests_per_unit: 5', 'unit: config error'],
     ['a wrong alignment', 'unit: day, alignment: [calendar], timezone: UTC', 'alignment: error loading'],
     ['an unknown alignment', 'unit: day, alignment: date, timezone: UTC', 'alignment: must be'],
     ['wrong buckets', 'unit: day, algorithm: sliding_window_buckets, buckets: "6"', 'buckets: error loading'],
