@@ -82,10 +82,7 @@ export const faults: readonly Fault[] = [
   {
     what: 'unknown keys of rule files are ignored',
     file: 'src/engine/rules/read/read.ts',
-    change: [
-      'this.problems.error(\n        place,\n        `config error, unknown key',
-      'this.problems.warn(\n        place,\n        `config error, unknown key',
-    ],
+    change: ['else this.problems.error(place, ', 'else this.problems.warn(place, '],
   },
   {
     what: 'refusals of /json are 200',
