@@ -105,17 +105,20 @@ function killWithParent(pid: number, exited: Promise<Exit>): void {
 
 /** At least the number of jest's workers: each has its own ports, so that none takes one that another found free. */
 const PORT_STEP = 8;
+/** The ports below those that Linux assigns to outgoing connections. */
+const [FIRST_PORT, END_OF_PORTS] = [20_000, 32_768];
 let nextPort =
-  20_000 + randomInt(10_000 / PORT_STEP) * PORT_STEP + (Number(process.env.JEST_WORKER_ID ?? 0) % PORT_STEP);
+  FIRST_PORT + randomInt(10_000 / PORT_STEP) * PORT_STEP + (Number(process.env.JEST_WORKER_ID ?? 0) % PORT_STEP);
 
 /**
- * A free port, a different one at each call. It is below 32768, where Linux starts to assign ports to outgoing
- * connections, so that a server that restarts later finds its port still free.
+ * A free port, a different one at each of some hundred calls. It is not one that Linux assigns to outgoing connections,
+ * so that a server that restarts later finds its port still free.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = nextPort;
     nextPort += PORT_STEP;
+    if (nextPort >= END_OF_PORTS) nextPort = FIRST_PORT + (nextPort % PORT_STEP);
     const server = createServer();
     const free = await new Promise<boolean>((resolve) => {
       server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true));
