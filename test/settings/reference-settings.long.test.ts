@@ -56,6 +56,7 @@ async function starts(
     OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
     ...Object.fromEntries(Object.entries(env).map(([variable, value]) => [variable, fill(value)])),
   };
+  for (const socket of Object.values(env)) if (socket.endsWith('.sock')) rmSync(fill(socket), { force: true }); // a killed one leaves it
   const running = await start(program, args, { env: settings });
   const ports = [
     ...(/^(HOST|PORT)$/.test(name) ? [] : [httpPort]),
