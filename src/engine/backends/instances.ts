@@ -46,7 +46,7 @@ export function countInstances({ backend, keys, holder, every }: InstancesOption
   void renew();
   const stop = every(INTERVAL_MS, () => void renew());
   return {
-    /** The larger of the last two numbers: a store that has lost its counters knows all processes again an interval later. */
+    /** The larger of the last two numbers, since a store that lost its counters takes an interval to know all processes. */
     count: (): number => Math.max(previous, latest),
     close(): void {
       isClosed = true;

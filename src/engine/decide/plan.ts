@@ -45,7 +45,7 @@ export interface Door {
    * What its hits are.
    *
    * asked      to be spent if there is room; with an id that commits, used of what is reserved
-   * renewed    the same for slots that are held: what an operator limits has been counted before
+   * renewed    to keep slots that are held; an operator's limit has counted them already
    * returned   given back
    * committed  used of what is reserved
    * reported   used already, whatever the limit; no request holds them
