@@ -28,7 +28,7 @@ import { type Batch, type BatchRequest, encodeBatch } from './batch.ts';
 import { decodeBatch, readClock } from './batch-reply.ts';
 import { Batcher } from './batcher.ts';
 import { Breaker } from './breaker.ts';
-import { Pipeline, StoreCommand } from './commands.ts';
+import { type Pipeline, StoreCommand } from './commands.ts';
 import { isQuiet, masters, nameNode, type RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
@@ -205,11 +205,16 @@ export class RedisBackend implements Backend {
     const failed = (reason: string): Snapshot => failedSnapshot(ownNowMs, keys, `redis: ${reason}`);
     const refusal = this.#isUsable() ? this.#findBreaker(slot).refusal : this.#lastError;
     if (refusal !== undefined) return failed(refusal);
-    const commands = new Pipeline();
-    const reads = addReads(commands, counters);
+    const sent: Promise<unknown>[] = [];
+    // one by one, so that a Cluster redirects each
+    const add = (name: string, ...args: string[]): void => {
+      const reply = Promise.resolve(this.#redis.sendCommand(new StoreCommand(name, args, slot)));
+      sent.push(reply.catch((error: unknown) => (isReply(error) ? error : Promise.reject(error))));
+    };
+    const reads = addReads({ add }, counters);
     const isTold = this.limitation() === undefined;
-    if (isTold) commands.add('TIME');
-    const reply = await within(timeoutMs, this.#sendPlain(commands, slot));
+    if (isTold) add('TIME');
+    const reply = await within(timeoutMs, Promise.all(sent));
     if ('reason' in reply) return failed(describeError(reply.reason));
     const isOnClock = this.#options.replay;
     const nowMs = isTold ? readTime(reply.value.at(-1)) : this.#nodeTime(slot);
@@ -412,7 +417,8 @@ export class RedisBackend implements Backend {
       return await this.#count(requests, slot);
     } catch (error) {
       const parts = isHalfMoved(error) ? requests.map(separate) : [];
-      if (parts.flat().length <= 1) throw error;
+      const all = parts.flat();
+      if (all.length <= 1 && !all.some(isRefund)) throw error;
       // a single counter can always be found
       const countParts = async (own: readonly BatchRequest[]) =>
         (await Promise.all(own.map((part) => this.#countAlone(part, slot)))).flat();
@@ -422,10 +428,21 @@ export class RedisBackend implements Backend {
 
   async #countAlone(request: BatchRequest, slot: number): Promise<Replies> {
     try {
-      return (await this.#count([request], slot))[0] ?? [];
+      const part = isRefund(request) ? await this.#readReset(request, slot) : request;
+      return (await this.#count([part], slot))[0] ?? [];
     } catch (error) {
       return request.operations.map(() => this.#unavailable(describeError(error)));
     }
+  }
+
+  /** A refund that needs no other key than its counter, since another node may have the time of the last reset. */
+  async #readReset(request: BatchRequest, slot: number): Promise<BatchRequest> {
+    const readOne = async (one: Operation): Promise<Operation> => {
+      const key = this.#slotKeys.name(slot, `reset|${one.key}`);
+      const resetAtMs = Number((await this.#redis.sendCommand(new StoreCommand('GET', [key], slot))) ?? 0);
+      return one.kind === 'refund' && one.chargedAtMs <= resetAtMs ? { ...one, hits: 0 } : one;
+    };
+    return { ...request, operations: await Promise.all(request.operations.map(readOne)), areResetsKnown: true };
   }
 
   async #count(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
@@ -521,6 +538,8 @@ const isHalfMoved = (error: unknown): boolean =>
 /** The operations of a request, each alone if they are independent. */
 const separate = (request: BatchRequest): readonly BatchRequest[] =>
   request.spend === 'each' ? request.operations.map((one) => ({ ...request, operations: [one] })) : [request];
+
+const isRefund = ({ operations }: BatchRequest): boolean => operations[0]?.kind === 'refund';
 
 /** Whether the script may count after a plain command was refused: it replaces other programs' values, and is redirected. */
 const isForScript = ({ message }: Error): boolean =>
