@@ -33,7 +33,7 @@ import { isQuiet, masters, nameNode, type RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
 import { createProbe, isOfScripts, isRefusal, NOT_YET, type Probe, type ProbeOptions } from './probe.ts';
-import { answered, describeError, isReply, isUnsent } from './reason.ts';
+import { answered, describeError, isReadOnly, isReply, isUnsent } from './reason.ts';
 import { loneScripts, type Script, script } from './script.ts';
 import { addReads, type Copied, snapshotFrom } from './snapshot.ts';
 import type { RedisUsage } from './usage.ts';
@@ -289,6 +289,7 @@ export class RedisBackend implements Backend {
     const isWithoutScripts = this.#probe?.problem() === NOT_YET || this.#probe?.limitation() !== undefined;
     if (!isWithoutScripts || !isOfScript) this.#options.onUnavailable(reason);
     if (isRefusal(reason) && this.#isUsable()) this.#probe?.refused();
+    if (isReadOnly(reason)) this.#lastError = reason; // the connection is closed for it
     return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
   }
 

@@ -189,6 +189,26 @@ describe.each<[string, (operator: Client) => Promise<unknown>, (operator: Client
   });
 });
 
+test.concurrent('health has what a replica said also while it is connected to anew', async () => {
+  const { server, operator } = await startServer();
+  const counters = await open({ REDIS_URL: server.url });
+  await eventually(() => counters.state().isUp, counters.problem);
+  const connections = async () => Number(/total_connections_received:(\d+)/.exec(await operator.info('stats'))?.[1]);
+  await operator.replicaof('127.0.0.1', await freePort());
+  const reconnects = async (count: number, see = (): unknown => undefined) => {
+    const first = await connections();
+    await eventually(async () => {
+      see();
+      await takeHit(counters);
+      return (await connections()) > first + count;
+    });
+  };
+  await reconnects(2); // after which the probe has been refused as well
+  const problems = new Set<string>();
+  await reconnects(4, () => problems.add(counters.problem()).add(counters.state().reason ?? ''));
+  for (const problem of problems) expect(problem).toMatch(/^(redis: )?READONLY /);
+});
+
 /** Replaces the server's folder by another one: the server cannot save into the removed one. */
 async function failToSave(operator: Client): Promise<void> {
   const [, dir = ''] = (await operator.config('GET', 'dir')) as readonly string[]; // the reply is a name and its value
