@@ -62,6 +62,8 @@ interface RedisBackendOptions {
   readonly usage?: Pick<RedisUsage, 'keysIn'> | undefined;
   /** Called with the reason of each call without an answer. */
   readonly onUnavailable?: (reason: string) => void;
+  /** See `Batcher`. */
+  readonly onSlow?: (tookMs: number) => void;
   /** Tests whether Redis can count; the backend is ready only while it can. Default: it is not tested. */
   readonly probe?: Pick<ProbeOptions, 'keys' | 'onProblem' | 'onUsable' | 'onLimited'>;
 }
@@ -117,6 +119,7 @@ export class RedisBackend implements Backend {
       slowMs: SLOW_MS,
       prefix: '',
       onUnavailable: () => {},
+      onSlow: () => {},
       script,
       lateness: PUNCTUAL,
     } as const;
@@ -335,13 +338,14 @@ export class RedisBackend implements Backend {
   #openBatcher(slot: number): Batcher {
     const known = this.#batchers.get(slot);
     if (known) return known;
-    const { slowMs, monotonicMs, lateness } = this.#options;
+    const { slowMs, monotonicMs, lateness, onSlow } = this.#options;
     const only = this.#redis instanceof Cluster ? undefined : this.#findBreaker(slot);
     const batcher = new Batcher({
       slowMs,
       maxInFlight: MAX_IN_FLIGHT,
       monotonicMs,
       lateness,
+      onSlow,
       recall: (operations) => this.#recall(operations),
       unavailable: (reason) => this.#unavailable(reason),
       send: (requests) => this.#send(requests, slot),

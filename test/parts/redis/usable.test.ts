@@ -10,6 +10,7 @@ import { freePort } from '../../helpers/process.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { startRedisPretender } from '../../helpers/redis-pretender.ts';
 import { clientOf, startCluster, startWatched } from '../../helpers/redis-topologies.ts';
+import { startTcpProxy } from '../../helpers/tcp-proxy.ts';
 import { eventually } from '../../helpers/until.ts';
 
 /** Closed after all tests, which run at the same time, since they mostly wait. */
@@ -208,6 +209,29 @@ test.concurrent('health has what a replica said also while it is connected to an
   await reconnects(4, () => problems.add(counters.problem()).add(counters.state().reason ?? ''));
   for (const problem of problems) expect(problem).toMatch(/^(redis: )?READONLY /);
 });
+
+test.concurrent.each([40, 120])(
+  'a server that takes %i ms for a reply, which is longer than callers wait, is logged once',
+  async (tookMs) => {
+    const { server } = await startServer();
+    const proxy = await startTcpProxy(server.port, ({ client, server: onward }) => {
+      client.pipe(onward);
+      onward.on('data', (reply) => setTimeout(() => client.write(reply), tookMs));
+    });
+    closing.push(proxy.close);
+    const counters = await open({ REDIS_URL: `127.0.0.1:${proxy.port}` });
+    await eventually(() => counters.state().isUp, counters.problem);
+    const lines = () => counters.lines().filter((line) => !line.startsWith('this process is')); // on a busy machine
+    for (let hits = 0; hits < 10; hits++) await takeHit(counters);
+    expect(lines()).toEqual([]);
+    await eventually(async () => {
+      await takeHit(counters, 15);
+      return lines().length > 0;
+    });
+    for (let hits = 0; hits < 20; hits++) await takeHit(counters, 15);
+    expect(lines()).toEqual([expect.stringMatching(/is slow: replies take longer than callers wait/)]);
+  },
+);
 
 /** Replaces the server's folder by another one: the server cannot save into the removed one. */
 async function failToSave(operator: Client): Promise<void> {
