@@ -44,8 +44,8 @@ export async function openCounters(env: Environment): Promise<OpenCounters> {
 }
 
 /** Takes one hit from a limit of twenty a day. */
-export async function takeHit({ ledger }: Pick<OpenCounters, 'ledger'>) {
+export async function takeHit({ ledger }: Pick<OpenCounters, 'ledger'>, timeoutMs = 5_000) {
   const limit = fixedWindowOf(20, unitMs.DAY);
   const debit = createDebit({ key: 'counter' as CounterKey }, { limit, policy: {} }, 1, true); // any key will do
-  return (await ledger.debit([debit], { spend: 'each', timeoutMs: 5_000 }))[0];
+  return (await ledger.debit([debit], { spend: 'each', timeoutMs }))[0];
 }

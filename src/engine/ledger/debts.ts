@@ -1,4 +1,4 @@
-import type { Clock, Monotonic } from '../../base/clock.ts';
+import type { Clock } from '../../base/clock.ts';
 import { isPending } from '../../base/later.ts';
 import { take } from '../../base/slices.ts';
 import { rateFor } from '../algorithms/index.ts';
@@ -6,6 +6,7 @@ import { NEVER_MS, type Spend, type State } from '../algorithms/limit.ts';
 import type { Backend, CounterDecision, Operation, Settlement } from '../backends/backend.ts';
 import { type CounterKey, inOnePiece, isWide, keyBytes } from '../backends/key.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
+import { within } from '../backends/within.ts';
 import { algorithmFor, fullCapacity, isRateLimit, type Limit, nominalCapacity } from '../holds/limits.ts';
 import type { Debit, KeptForCounters, LedgerEntry, Receipt } from './debit.ts';
 import { isBySecond } from './ledger-backends.ts';
@@ -14,7 +15,6 @@ export interface DebtsOptions {
   /** The backend in which debts are settled. */
   readonly backendOf: (debit: Pick<Debit, 'limit'>) => Backend;
   readonly clock: Clock;
-  readonly monotonicMs: Monotonic;
   /** Identifies this process; different after each start. */
   readonly instance: string;
   /** Maximum number of counters kept in this process while the backend is away. */
@@ -164,14 +164,15 @@ export class Debts implements KeptForCounters {
   }
 
   async close(): Promise<void> {
-    const { monotonicMs } = this.#options;
-    const endMs = monotonicMs() + CLOSE_WITHIN_MS;
-    let before = Number.POSITIVE_INFINITY;
-    while (this.#size > 0 && this.#size < before && monotonicMs() < endMs) {
+    await within(CLOSE_WITHIN_MS, this.#settleAll());
+    await this.#local.close();
+  }
+
+  async #settleAll(): Promise<void> {
+    for (let before = Number.POSITIVE_INFINITY; this.#size > 0 && this.#size < before; ) {
       before = this.#size;
       await this.settle();
     }
-    await this.#local.close();
   }
 
   #settleOne(shard: Shard): Promise<void> {

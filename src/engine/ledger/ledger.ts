@@ -129,7 +129,11 @@ export class Ledger {
       if (local)
         this.pendingCommits = reserved?.pendingCommits({
           monotonicMs,
-          run: (all, how) => this.#backends.run(all, how),
+          run: (all, how) =>
+            after(this.#backends.run(all, how), (replies) => {
+              this.lapses?.note(all, replies);
+              return replies;
+            }),
         });
       if (this.refusals || this.leases) this.#listen();
       if (local && this.#keepsRefusals) this.#backends.recallWith(this.#recallQueued);

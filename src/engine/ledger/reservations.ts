@@ -4,7 +4,7 @@ import type { Operation, Replies, RunOptions } from '../backends/backend.ts';
 import type { CounterKey } from '../backends/key.ts';
 import type { Limit } from '../holds/limits.ts';
 import type { Reserving } from '../holds/reserving.ts';
-import type { Debit, Entries, KeptForCounters } from './debit.ts';
+import type { Debit, KeptForCounters } from './debit.ts';
 
 /** Reservations of one counter that were not committed within their ttl. */
 export interface Lapse {
@@ -22,7 +22,7 @@ export interface Lapse {
 export interface Lapses extends KeptForCounters {
   listen(listener: (lapse: Lapse) => void): void;
   /** Call with the replies to a request. */
-  note(request: readonly Debit[], replies: Entries): void;
+  note(request: readonly Operation[], replies: Replies): void;
   close(): void;
 }
 

@@ -148,6 +148,7 @@ export interface CounterOptions {
  * cannot_count   the store failed the test for whether it can count
  * accepts_calls  the store can count again
  * counts_windows_only  the store runs no scripts, and counts fixed windows alone
+ * slow           most replies take longer than any caller waits
  * late           this process was too late to wait for an answer
  * invalid_tls    certificate files cannot be used; the last usable ones stay in use
  */
@@ -158,6 +159,7 @@ export type StoreEvent =
       readonly server: string;
       readonly reason: string;
     }
+  | { readonly kind: 'slow'; readonly server: string; readonly tookMs: number }
   | { readonly kind: 'late'; readonly server: string; readonly latenessMs: number }
   | { readonly kind: 'invalid_tls'; readonly server: string; readonly reason: string };
 

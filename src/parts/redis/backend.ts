@@ -28,12 +28,12 @@ import { type Batch, type BatchRequest, encodeBatch } from './batch.ts';
 import { decodeBatch, readClock } from './batch-reply.ts';
 import { Batcher } from './batcher.ts';
 import { Breaker } from './breaker.ts';
-import { Pipeline, StoreCommand } from './commands.ts';
+import { type Pipeline, StoreCommand } from './commands.ts';
 import { isQuiet, masters, nameNode, type RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
 import { decodeLone, encodeLone, findLoneSpend } from './lone.ts';
 import { createProbe, isOfScripts, isRefusal, NOT_YET, type Probe, type ProbeOptions } from './probe.ts';
-import { answered, describeError, isReply, isUnsent } from './reason.ts';
+import { answered, describeError, isReadOnly, isReply, isUnsent } from './reason.ts';
 import { loneScripts, type Script, script } from './script.ts';
 import { addReads, type Copied, snapshotFrom } from './snapshot.ts';
 import type { RedisUsage } from './usage.ts';
@@ -62,6 +62,8 @@ interface RedisBackendOptions {
   readonly usage?: Pick<RedisUsage, 'keysIn'> | undefined;
   /** Called with the reason of each call without an answer. */
   readonly onUnavailable?: (reason: string) => void;
+  /** See `Batcher`. */
+  readonly onSlow?: (tookMs: number) => void;
   /** Tests whether Redis can count; the backend is ready only while it can. Default: it is not tested. */
   readonly probe?: Pick<ProbeOptions, 'keys' | 'onProblem' | 'onUsable' | 'onLimited'>;
 }
@@ -117,6 +119,7 @@ export class RedisBackend implements Backend {
       slowMs: SLOW_MS,
       prefix: '',
       onUnavailable: () => {},
+      onSlow: () => {},
       script,
       lateness: PUNCTUAL,
     } as const;
@@ -205,11 +208,16 @@ export class RedisBackend implements Backend {
     const failed = (reason: string): Snapshot => failedSnapshot(ownNowMs, keys, `redis: ${reason}`);
     const refusal = this.#isUsable() ? this.#findBreaker(slot).refusal : this.#lastError;
     if (refusal !== undefined) return failed(refusal);
-    const commands = new Pipeline();
-    const reads = addReads(commands, counters);
+    const sent: Promise<unknown>[] = [];
+    // one by one, so that a Cluster redirects each
+    const add = (name: string, ...args: string[]): void => {
+      const reply = Promise.resolve(this.#redis.sendCommand(new StoreCommand(name, args, slot)));
+      sent.push(reply.catch((error: unknown) => (isReply(error) ? error : Promise.reject(error))));
+    };
+    const reads = addReads({ add }, counters);
     const isTold = this.limitation() === undefined;
-    if (isTold) commands.add('TIME');
-    const reply = await within(timeoutMs, this.#sendPlain(commands, slot));
+    if (isTold) add('TIME');
+    const reply = await within(timeoutMs, Promise.all(sent));
     if ('reason' in reply) return failed(describeError(reply.reason));
     const isOnClock = this.#options.replay;
     const nowMs = isTold ? readTime(reply.value.at(-1)) : this.#nodeTime(slot);
@@ -284,6 +292,7 @@ export class RedisBackend implements Backend {
     const isWithoutScripts = this.#probe?.problem() === NOT_YET || this.#probe?.limitation() !== undefined;
     if (!isWithoutScripts || !isOfScript) this.#options.onUnavailable(reason);
     if (isRefusal(reason) && this.#isUsable()) this.#probe?.refused();
+    if (isReadOnly(reason)) this.#lastError = reason; // the connection is closed for it
     return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
   }
 
@@ -329,13 +338,14 @@ export class RedisBackend implements Backend {
   #openBatcher(slot: number): Batcher {
     const known = this.#batchers.get(slot);
     if (known) return known;
-    const { slowMs, monotonicMs, lateness } = this.#options;
+    const { slowMs, monotonicMs, lateness, onSlow } = this.#options;
     const only = this.#redis instanceof Cluster ? undefined : this.#findBreaker(slot);
     const batcher = new Batcher({
       slowMs,
       maxInFlight: MAX_IN_FLIGHT,
       monotonicMs,
       lateness,
+      onSlow,
       recall: (operations) => this.#recall(operations),
       unavailable: (reason) => this.#unavailable(reason),
       send: (requests) => this.#send(requests, slot),
@@ -412,7 +422,8 @@ export class RedisBackend implements Backend {
       return await this.#count(requests, slot);
     } catch (error) {
       const parts = isHalfMoved(error) ? requests.map(separate) : [];
-      if (parts.flat().length <= 1) throw error;
+      const all = parts.flat();
+      if (all.length <= 1 && !all.some(isRefund)) throw error;
       // a single counter can always be found
       const countParts = async (own: readonly BatchRequest[]) =>
         (await Promise.all(own.map((part) => this.#countAlone(part, slot)))).flat();
@@ -422,10 +433,21 @@ export class RedisBackend implements Backend {
 
   async #countAlone(request: BatchRequest, slot: number): Promise<Replies> {
     try {
-      return (await this.#count([request], slot))[0] ?? [];
+      const part = isRefund(request) ? await this.#readReset(request, slot) : request;
+      return (await this.#count([part], slot))[0] ?? [];
     } catch (error) {
       return request.operations.map(() => this.#unavailable(describeError(error)));
     }
+  }
+
+  /** A refund that needs no other key than its counter, since another node may have the time of the last reset. */
+  async #readReset(request: BatchRequest, slot: number): Promise<BatchRequest> {
+    const readOne = async (one: Operation): Promise<Operation> => {
+      const key = this.#slotKeys.name(slot, `reset|${one.key}`);
+      const resetAtMs = Number((await this.#redis.sendCommand(new StoreCommand('GET', [key], slot))) ?? 0);
+      return one.kind === 'refund' && one.chargedAtMs <= resetAtMs ? { ...one, hits: 0 } : one;
+    };
+    return { ...request, operations: await Promise.all(request.operations.map(readOne)), areResetsKnown: true };
   }
 
   async #count(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
@@ -521,6 +543,8 @@ const isHalfMoved = (error: unknown): boolean =>
 /** The operations of a request, each alone if they are independent. */
 const separate = (request: BatchRequest): readonly BatchRequest[] =>
   request.spend === 'each' ? request.operations.map((one) => ({ ...request, operations: [one] })) : [request];
+
+const isRefund = ({ operations }: BatchRequest): boolean => operations[0]?.kind === 'refund';
 
 /** Whether the script may count after a plain command was refused: it replaces other programs' values, and is redirected. */
 const isForScript = ({ message }: Error): boolean =>

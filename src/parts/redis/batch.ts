@@ -30,6 +30,8 @@ export interface BatchRequest {
   readonly operations: readonly Operation[];
   readonly spend: Spend;
   readonly receipts?: boolean | undefined;
+  /** No refund is void because its counter was reset. */
+  readonly areResetsKnown?: true;
 }
 
 /** Requests in the script's format: its KEYS and its packed ARGV[1]. The layout is described in scripts/format.ts. */
@@ -148,10 +150,10 @@ class Encoder {
     const { request, operations } = group;
     this.groups.push(group);
     addRecord(this.#groupNumbers, requestAt, { spend: spends.indexOf(request.spend), count: operations.length });
-    for (const operation of operations) this.#addOperation(operation, request.spend);
+    for (const operation of operations) this.#addOperation(operation, request);
   }
 
-  #addOperation(operation: Operation, spend: Spend): void {
+  #addOperation(operation: Operation, { spend, areResetsKnown }: BatchRequest): void {
     const { kind, limit, blocks } = operation;
     const into = this.#groupNumbers;
     const key = this.keys.placeOf(operation.key);
@@ -170,7 +172,7 @@ class Encoder {
     if (kind === 'refund' || kind === 'forget') {
       const { resetKeyOf = (name) => `reset|${name}` } = this.#options;
       const ms = kind === 'refund' ? operation.chargedAtMs : longestMemoryMs(limit);
-      addRecord(into, resetAt, { key: this.keys.placeOf(resetKeyOf(operation.key)), ms });
+      addRecord(into, resetAt, { key: areResetsKnown ? 0 : this.keys.placeOf(resetKeyOf(operation.key)), ms });
     }
     if (!hasNodes(limit)) return;
     const [first = 0, second = 0, third = 0] = operation.share?.children ?? [];

@@ -35,6 +35,10 @@ const WAITS_OF_SILENCE = 4;
 /** Shortest silence of a node that counts as a failure, for callers with Envoy's default timeout or a shorter one. */
 const MIN_SILENCE_MS = 60;
 
+/** Weight of the last call in the moving average of the overdue ones, and the average from which the node is slow. */
+const NEWEST_OVERDUE_WEIGHT = 0.05;
+const SLOW_SHARE = 0.5;
+
 /** Shortest time without a reply that counts as longer than usual. */
 const MIN_PAUSE_MS = 5;
 
@@ -95,6 +99,8 @@ interface BatcherOptions {
    * whether the node has failed.
    */
   readonly slowMs: number;
+  /** Called with the time of a call while most take longer than any of their callers waits. */
+  readonly onSlow: (tookMs: number) => void;
   /** The breaker of the node that receives the calls. */
   readonly breaker: () => Breaker;
   /** Whether an error is a reply of the node, which is up then, so that the circuit remains closed. */
@@ -123,6 +129,8 @@ export class Batcher {
   #callMs = 0;
   /** Duration of the longest recent call, which decays. */
   #peakMs = 0;
+  /** Approximate share of calls for whose replies nobody waited any more. */
+  #overdueShare = 0;
   /** Time of the first call since the last reply, or of that reply while calls are in flight; else undefined. */
   #waitsSinceMs: number | undefined;
   /** The calls without a reply, unordered. Not a Set: see `StreamIndex`. */
@@ -270,7 +278,7 @@ export class Batcher {
 
   #succeed(call: Call): void {
     if (!call.isPending) return; // too late
-    this.#notePeak(this.#noteReply(call.sentAtMs));
+    this.#notePeak(this.#noteReply(call));
     call.breaker.succeeded();
     this.#end(call);
   }
@@ -297,6 +305,7 @@ export class Batcher {
     const leftMs = call.allowedMs - (nowMs - call.sentAtMs - stoodMs);
     if (leftMs >= TIMER_MS) return this.#watch(nowMs + leftMs);
     this.#notePeak(call.allowedMs);
+    if (!call.isBehindCostly) this.#noteOverdue(true, call.allowedMs);
     // the node is not to blame for the time that a limit takes, and other calls wait while it works on a costly one
     this.#fail(call, `no reply within ${call.allowedMs} ms`, call.isBehindCostly);
   }
@@ -305,11 +314,18 @@ export class Batcher {
     this.#peakMs = Math.max(ms, this.#peakMs * PEAK_DECAY);
   }
 
+  #noteOverdue(isOverdue: boolean, tookMs: number): void {
+    this.#overdueShare += (Number(isOverdue) - this.#overdueShare) * NEWEST_OVERDUE_WEIGHT;
+    if (this.#overdueShare > SLOW_SHARE) this.#options.onSlow(tookMs);
+  }
+
   /** Returns how long the call took. */
-  #noteReply(sentAtMs: number): number {
+  #noteReply({ sentAtMs, stoodMs, requests }: Call): number {
     const nowMs = this.#nowMs();
     this.#waitsSinceMs = this.#inFlight > 1 ? nowMs : undefined;
     const tookMs = nowMs - sentAtMs;
+    const workedMs = tookMs - (this.#options.lateness.stoodAtMs(nowMs) - stoodMs);
+    this.#noteOverdue(!requests.some(({ wait }) => workedMs <= wait.timeoutMs), workedMs);
     this.#callMs += (tookMs - this.#callMs) * NEWEST_CALL_WEIGHT;
     return tookMs;
   }

@@ -72,6 +72,7 @@ function openRedis(
     monotonicMs,
     lateness,
     onUnavailable,
+    onSlow: (tookMs) => onStoreEvent({ kind: 'slow', server, tookMs }),
     name: server,
     isOneOfTwo: own.isOneOfTwo,
     prefix: keys.prefix,

@@ -20,7 +20,7 @@ interface Read {
 }
 
 /** Adds the commands that read counters: two for each. @returns the reads, of each counter once */
-export function addReads(commands: Pipeline, counters: readonly Copied[]): readonly Read[] {
+export function addReads(commands: Pick<Pipeline, 'add'>, counters: readonly Copied[]): readonly Read[] {
   const reads = new Map<CounterKey, Read>();
   for (const counter of counters) {
     const { fields } = reads.get(counter.key) ?? { fields: new Set([PARENT_FIELD]) };

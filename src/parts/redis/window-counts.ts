@@ -91,7 +91,7 @@ export class WindowCounts {
     try {
       replies = await this.#send(commands, slot);
     } catch (error) {
-      for (const { key, limit } of windows) this.#doubt(key, limit, slot);
+      for (const { key, limit } of windows) this.#doubt(key, limit, slot, error);
       throw error;
     }
     const nowMs = isExact
@@ -218,15 +218,23 @@ export class WindowCounts {
     this.#mendCount(key, limit, ['PEXPIREAT', key, String(endMs)], slot);
   }
 
-  #mendCount(key: CounterKey, limit: Limit, [name, ...args]: readonly [string, ...string[]], slot: number): void {
-    const commands = new Pipeline();
-    commands.add(name, ...args);
-    this.#send(commands, slot).catch(() => this.#doubt(key, limit, slot));
+  #mendCount(key: CounterKey, limit: Limit, command: readonly [string, ...string[]], slot: number): void {
+    this.#sendOne(command, slot).catch((error: unknown) => this.#doubt(key, limit, slot, error));
   }
 
-  /** Checks the expiry of a counter later, until Redis answers. */
-  #doubt(key: CounterKey, limit: Limit, slot: number): void {
+  /** @throws  the connection's error, or Redis's */
+  async #sendOne([name, ...args]: readonly [string, ...string[]], slot: number): Promise<unknown> {
+    const commands = new Pipeline();
+    commands.add(name, ...args);
+    const [reply] = await this.#send(commands, slot);
+    if (reply instanceof Error) throw reply;
+    return reply;
+  }
+
+  /** Checks the expiry of a counter later, until Redis tells it, unless it may not. */
+  #doubt(key: CounterKey, limit: Limit, slot: number, error: unknown): void {
     this.#ends.delete(key);
+    if (isForbidden(error)) return;
     if (this.#doubtful.size < MAX_DOUBTFUL) this.#doubtful.set(key, { limit, slot });
     this.#mending ??= setTimeout(() => void this.#mend(), MEND_MS).unref();
   }
@@ -237,12 +245,10 @@ export class WindowCounts {
     this.#doubtful.clear();
     for (const [key, { limit, slot }] of doubtful) {
       try {
-        const commands = new Pipeline();
-        commands.add('PTTL', key);
-        const [leftMs] = await this.#send(commands, slot);
+        const leftMs = await this.#sendOne(['PTTL', key], slot);
         if (leftMs === NO_EXPIRY) this.#expire(key, limit, this.#endAt(limit, this.#clock(slot)), slot);
-      } catch {
-        this.#doubt(key, limit, slot);
+      } catch (error) {
+        this.#doubt(key, limit, slot, error);
       }
     }
   }
@@ -274,6 +280,10 @@ function shownTime({ at, endMs }: Placed, replies: readonly unknown[]): number |
     ? endMs - leftMs
     : undefined;
 }
+
+/** Whether Redis will refuse the command until an operator permits it. */
+const isForbidden = (error: unknown): boolean =>
+  error instanceof Error && /^(NOPERM|ERR|WRONGTYPE) /.test(error.message);
 
 /** @param reply  of INCRBY or GET */
 function readCount(reply: unknown): number | Error {

@@ -1,8 +1,7 @@
-import type { Operation } from '../../engine/backends/backend.ts';
+import type { Operation, Replies } from '../../engine/backends/backend.ts';
 import { type CounterKey, inOnePiece } from '../../engine/backends/key.ts';
 import { isReservation, longestMemoryMs } from '../../engine/holds/limits.ts';
 import type { ReservationReport } from '../../engine/holds/reports.ts';
-import type { Debit, Entries } from '../../engine/ledger/debit.ts';
 import type { Lapse, Lapses, ReservationsContext } from '../../engine/ledger/reservations.ts';
 
 interface OpenCounter {
@@ -40,11 +39,11 @@ export class FollowedLapses implements Lapses {
     this.#listener = listener;
   }
 
-  note(request: readonly Debit[], replies: Entries): void {
+  note(request: readonly Operation[], replies: Replies): void {
     for (let at = 0; at < replies.length; at++) {
       const reply = replies[at];
       if (reply === undefined || reply.code === 'UNAVAILABLE' || reply.reservation === undefined) continue;
-      this.#noteStep(request[at] as Debit, reply.reservation); // replies are in the order of the request
+      this.#noteStep(request[at] as Operation, reply.reservation); // replies are in the order of the request
     }
   }
 
@@ -68,10 +67,10 @@ export class FollowedLapses implements Lapses {
     this.#isRunning = false;
   }
 
-  #noteStep(debit: Debit, { event, lapsed, lapses, open }: ReservationReport): void {
-    const { key, limit } = debit;
+  #noteStep(operation: Operation, { event, lapsed, lapses, open }: ReservationReport): void {
+    const { key, limit } = operation;
     if (!isReservation(limit)) return;
-    const counter = this.#open.get(key) ?? (event === 'reserved' ? this.#add(debit) : undefined);
+    const counter = this.#open.get(key) ?? (event === 'reserved' ? this.#add(operation) : undefined);
     if (counter && event === 'reserved') {
       counter.dueMs = this.#options.monotonicMs() + limit.ttlMs;
       counter.made++;
@@ -82,7 +81,7 @@ export class FollowedLapses implements Lapses {
     if (counter && counter.open <= 0 && open === 0) this.#open.delete(key);
   }
 
-  #add({ key, shared, limit, metered }: Debit): OpenCounter | undefined {
+  #add({ key, shared, limit, metered }: Operation): OpenCounter | undefined {
     if (this.#open.size >= MAX_COUNTERS) return undefined;
     const own = inOnePiece(key);
     const settle = { kind: 'charge', key: own, shared, limit, hits: 0, blocks: false, metered } as const;

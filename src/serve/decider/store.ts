@@ -80,6 +80,14 @@ function logServer(server: string, log: Logger): (event: StoreEvent) => void {
         if (isRefusalLogged) log.warn(`${server} accepts calls again`);
         isRefusalLogged = false;
         return;
+      case 'slow': {
+        const took = `replies take longer than callers wait, the last one ${Math.round(event.tookMs)} ms`;
+        return logSeldom('slow', () =>
+          log.error(
+            `${server} is slow: ${took}; see "Is the store slow?" in the runbooks. Not logged again for a minute`,
+          ),
+        );
+      }
       case 'late': {
         const lateMs = Math.round(event.latenessMs);
         return logSeldom('late', () =>

@@ -399,6 +399,16 @@ test('a process that stops while the store is down does not wait for it', async 
   await ledger.close();
 });
 
+test('a process that stops while a settlement hangs does not wait for it', async () => {
+  const ledger = instance();
+  isAway = true;
+  await spend(ledger, hit(limitWith('local')));
+  isAway = false;
+  settles = 'held';
+  await ledger.close();
+  expect(settlements).toHaveLength(1);
+});
+
 test('a report beyond the limit is settled completely once the store is back', async () => {
   const ledger = instance();
   const limit = limitWith('local', undefined, tokenBucketOf(60, 60_000, { burst: 10 }));

@@ -38,6 +38,7 @@ function started({ slowMs = 10_000, stoodShare = 0 } = {}) {
     readonly answer: () => void;
     readonly fail: (error: Error) => void;
   }[] = [];
+  const slow: number[] = [];
   const monotonicMs = () => performance.now();
   const breaker = new Breaker(monotonicMs, () => 0.5);
   const batcher = new Batcher({
@@ -50,6 +51,7 @@ function started({ slowMs = 10_000, stoodShare = 0 } = {}) {
     unavailable: (reason) => ({ code: 'UNAVAILABLE', reason }),
     maxInFlight: 2,
     slowMs,
+    onSlow: (tookMs) => slow.push(tookMs),
     lateness: {
       ...PUNCTUAL,
       get stoodMs() {
@@ -65,7 +67,7 @@ function started({ slowMs = 10_000, stoodShare = 0 } = {}) {
   const ask = (times: number, timeoutMs: number) =>
     Array.from({ length: times }, () => Promise.resolve(batcher.run(asked, timeoutMs)).then(([answer]) => answer));
   const sizes = () => calls.map(({ requests }) => requests.length);
-  return { calls, sizes, ask, breaker, batcher, known };
+  return { calls, sizes, ask, breaker, batcher, known, slow };
 }
 
 test('requests of one turn of the event loop share one call, and those that arrive while two calls are in flight share the next', async () => {
@@ -267,6 +269,23 @@ describe('a call whose time is over', () => {
     breaker.inconclusive();
     expect(breaker.refusal).toBeUndefined();
   });
+});
+
+test.each([
+  { what: 'most replies come after all of their callers have given up', share: 0.8, stoodShare: 0, isSlow: true },
+  { what: 'a fifth of them does', share: 0.2, stoodShare: 0, isSlow: false },
+  { what: 'this process is late for them', share: 0.8, stoodShare: 0.9, isSlow: false },
+])('whether a node is slow if $what: $isSlow', async ({ share, stoodShare, isSlow }) => {
+  const { calls, ask, slow } = started({ stoodShare });
+  for (let call = 0; call < 50; call++) {
+    const asked = ask(2, 15);
+    await turns();
+    await advance(call % 5 < share * 5 ? 40 : 10);
+    calls.at(-1)?.answer();
+    await Promise.all(asked);
+    await turns();
+  }
+  expect(slow.length > 0).toBe(isSlow);
 });
 
 /** A request with this many spends on logs of a thousand hits. */

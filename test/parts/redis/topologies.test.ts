@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import slotOf from 'cluster-key-slot';
 import type { Cluster } from 'ioredis';
 import { unitMs } from '../../../src/engine/algorithms/limit.ts';
-import type { RequestOperation } from '../../../src/engine/backends/backend.ts';
+import type { Operation, RequestOperation } from '../../../src/engine/backends/backend.ts';
 import { type CounterKey, createCounterKeys } from '../../../src/engine/backends/key.ts';
 import type { RedisAddress } from '../../../src/engine/open/options.ts';
 import { RedisBackend } from '../../../src/parts/redis/backend.ts';
@@ -125,12 +125,55 @@ describe('a Cluster', () => {
     answers.push(await apply(store, hitOn(key))); // the key has not moved
     await move.take(key);
     answers.push(await apply(store, hitOn(key))); // ASK
-    const fork = await store.fork([hitOn(key)], 5_000);
-    expect(fork.findFailure(key)).toBe('redis: the slot is moving to another node');
     await move.finish();
     answers.push(await apply(store, hitOn(key))); // MOVED
     const counted = answers.flat().map((answer) => ('reason' in answer ? answer.reason : answer.hitsBefore));
     expect(counted).toEqual([0, 1, 2, 3, 4]);
+  });
+
+  test('copies the counters of a slot while it moves, and right after', async () => {
+    const store = open(address(), {}, { atomic: 'counter' });
+    await isReady(store);
+    const [gone, here] = ['gone', 'here'].map((name) => hitOn(newKey(`{copied}${name}`)));
+    if (!gone || !here) throw new Error('expected two hits');
+    await apply(store, gone, here);
+    const countsInCopy = async () => {
+      const fork = await store.fork([gone, here], 5_000);
+      return [gone, here].map((hit) => fork.findFailure(hit.key) ?? fork.readState(hit)?.at(-1));
+    };
+    const move = await begin(gone.key);
+    await move.take(gone.key);
+    expect(await countsInCopy()).toEqual([1, 1]); // ASK
+    await move.finish();
+    expect(await countsInCopy()).toEqual([1, 1]); // MOVED
+  });
+
+  test('takes hits back whose counter is in a slot that moves, but not those from before a reset', async () => {
+    const store = open(address(), {}, { atomic: 'counter' });
+    await isReady(store);
+    const how = { spend: 'each', timeoutMs: 5_000, receipts: true } as const;
+    const taken = async (hit: RequestOperation): Promise<Operation> => {
+      const [reply] = await store.run([hit], how);
+      if (reply?.code !== 'OK') throw new Error('expected that the hit passes');
+      return { ...hit, kind: 'refund', chargedAtMs: reply.chargedAtMs ?? 0 };
+    };
+    const limit = slidingWindowCounterOf(20, unitMs.DAY);
+    const hits = ['gone', 'here', 'reset and gone', 'reset and here'].map((name) =>
+      operationOf({ key: newKey(`{refunded}${name}`) }, limit, 3, true),
+    );
+    const refunds = await Promise.all(hits.map(taken));
+    const [, , ...reset] = hits;
+    for (const hit of reset) await store.run([{ ...hit, kind: 'forget' }, hit], how);
+    const gone = hits.map(({ key }) => key).filter((key) => key.includes('gone'));
+    const move = await begin(gone[0] as CounterKey);
+    for (const key of gone) await move.take(key);
+    for (const refund of refunds) expect(await store.run([refund], how)).toMatchObject([{ code: 'OK' }]);
+    await move.finish();
+    const left = await store.run(
+      hits.map((hit) => ({ ...hit, kind: 'peek', hits: 0 })),
+      how,
+    );
+    expect(left).toMatchObject([0, 0, 3, 3].map((hitsBefore) => ({ hitsBefore })));
   });
 
   test('counts each of several concurrent requests separately if some of their counters have moved', async () => {

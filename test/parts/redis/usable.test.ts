@@ -10,6 +10,7 @@ import { freePort } from '../../helpers/process.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { startRedisPretender } from '../../helpers/redis-pretender.ts';
 import { clientOf, startCluster, startWatched } from '../../helpers/redis-topologies.ts';
+import { startTcpProxy } from '../../helpers/tcp-proxy.ts';
 import { eventually } from '../../helpers/until.ts';
 
 /** Closed after all tests, which run at the same time, since they mostly wait. */
@@ -188,6 +189,49 @@ describe.each<[string, (operator: Client) => Promise<unknown>, (operator: Client
     await eventually(async () => (await operator.keys('*probe*')).length === 0);
   });
 });
+
+test.concurrent('health has what a replica said also while it is connected to anew', async () => {
+  const { server, operator } = await startServer();
+  const counters = await open({ REDIS_URL: server.url });
+  await eventually(() => counters.state().isUp, counters.problem);
+  const connections = async () => Number(/total_connections_received:(\d+)/.exec(await operator.info('stats'))?.[1]);
+  await operator.replicaof('127.0.0.1', await freePort());
+  const reconnects = async (count: number, see = (): unknown => undefined) => {
+    const first = await connections();
+    await eventually(async () => {
+      see();
+      await takeHit(counters);
+      return (await connections()) > first + count;
+    });
+  };
+  await reconnects(2); // after which the probe has been refused as well
+  const problems = new Set<string>();
+  await reconnects(4, () => problems.add(counters.problem()).add(counters.state().reason ?? ''));
+  for (const problem of problems) expect(problem).toMatch(/^(redis: )?READONLY /);
+});
+
+test.concurrent.each([40, 120])(
+  'a server that takes %i ms for a reply, which is longer than callers wait, is logged once',
+  async (tookMs) => {
+    const { server } = await startServer();
+    const proxy = await startTcpProxy(server.port, ({ client, server: onward }) => {
+      client.pipe(onward);
+      onward.on('data', (reply) => setTimeout(() => client.write(reply), tookMs));
+    });
+    closing.push(proxy.close);
+    const counters = await open({ REDIS_URL: `127.0.0.1:${proxy.port}` });
+    await eventually(() => counters.state().isUp, counters.problem);
+    const lines = () => counters.lines().filter((line) => !line.startsWith('this process is')); // on a busy machine
+    for (let hits = 0; hits < 10; hits++) await takeHit(counters);
+    expect(lines()).toEqual([]);
+    await eventually(async () => {
+      await takeHit(counters, 15);
+      return lines().length > 0;
+    });
+    for (let hits = 0; hits < 20; hits++) await takeHit(counters, 15);
+    expect(lines()).toEqual([expect.stringMatching(/is slow: replies take longer than callers wait/)]);
+  },
+);
 
 /** Replaces the server's folder by another one: the server cannot save into the removed one. */
 async function failToSave(operator: Client): Promise<void> {

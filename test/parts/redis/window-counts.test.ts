@@ -12,8 +12,10 @@ import { fakeClock } from '../../helpers/clock.ts';
 import { addressOf, openReady, ordinary } from '../../helpers/connection.ts';
 import { calendarWindowOf, fixedWindowOf, slidingWindowCounterOf } from '../../helpers/limits.ts';
 import { operationOf } from '../../helpers/operations.ts';
+import { freePort } from '../../helpers/process.ts';
 import { randomOf } from '../../helpers/random.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { startTcpProxy } from '../../helpers/tcp-proxy.ts';
 import { eventually } from '../../helpers/until.ts';
 
 const TIMEOUT_MS = 10_000;
@@ -126,6 +128,33 @@ test('a counter without an expiry gets one from the first instance that sees it'
     await operator.set(see.key, '2');
     expect(await run(await openStore(), see)).toMatchObject([{ code: 'OK', hitsBefore: 2 }]);
     await eventually(async () => (await operator.pttl(see.key)) > 0);
+  }
+});
+
+test('a counter that may have no expiry gets one although Redis refuses to tell at first', async () => {
+  let isCut = false;
+  const proxy = await startTcpProxy(server.port, ({ client, server: onward, end }) => {
+    client.pipe(onward);
+    onward.on('data', (reply) => (isCut ? end() : client.write(reply)));
+  });
+  try {
+    const store = await openStore(proxy);
+    const hit = spend(fixedWindowOf(5, HOUR), 'doubtful');
+    await run(store, hit);
+    await operator.del(hit.key);
+    isCut = true;
+    await expect(run(store, hit)).rejects.toThrow('the connection was lost');
+    expect(await operator.pttl(hit.key)).toBe(NO_EXPIRY);
+    await operator.config('SET', 'replica-serve-stale-data', 'no');
+    await operator.replicaof('127.0.0.1', await freePort()); // of no server, so that it keeps its counters
+    isCut = false;
+    await eventually(async () => /cmdstat_pttl:.*rejected_calls=[1-9]/.test(await operator.info('commandstats')));
+    await operator.replicaof('NO', 'ONE');
+    await eventually(async () => (await operator.pttl(hit.key)) > 0);
+  } finally {
+    await operator.replicaof('NO', 'ONE');
+    await operator.config('SET', 'replica-serve-stale-data', 'yes');
+    await proxy.close();
   }
 });
 

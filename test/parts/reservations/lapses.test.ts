@@ -1,7 +1,8 @@
+import type { Clock } from '../../../src/base/clock.ts';
 import { createMemoryBackend } from '../../../src/engine/backends/memory/backend.ts';
 import type { Lapse } from '../../../src/engine/ledger/reservations.ts';
 import { fakeClock } from '../../helpers/clock.ts';
-import { ledgerOf, manualTimers } from '../../helpers/ledger.ts';
+import { manualTimers, settlingLedger } from '../../helpers/ledger.ts';
 import { fixedWindowOf, reservationOf } from '../../helpers/limits.ts';
 import { heldBy, operationOf } from '../../helpers/operations.ts';
 import { newKey } from '../../helpers/shared-stores.ts';
@@ -16,7 +17,7 @@ function openLedger(
   key = newKey(),
 ) {
   const timers = manualTimers();
-  const ledger = ledgerOf(backend, { clock, monotonicMs: clock, every: timers.every });
+  const ledger = settlingLedger(backend, clock, { every: timers.every });
   const seen: Lapse[] = [];
   ledger.lapses?.listen((lapse) => seen.push(lapse));
   const debit = (holder: number, hits: number, commits: boolean, own = key) =>
@@ -27,6 +28,15 @@ function openLedger(
   const reserve = (holder: number, hits: number, own?: typeof key) => debit(holder, hits, false, own);
   const commit = (holder: number, hits: number) => debit(holder, hits, true);
   return { backend, clock, timers, ledger, seen, key, reserve, commit };
+}
+
+/** Counters that cannot be reached while `isAway`. */
+function awayAtTimes(clock: Clock) {
+  const inner = createMemoryBackend(clock, { maxCounters: 10 });
+  const run: typeof inner.run = (all, how) =>
+    away.isAway ? all.map(() => ({ code: 'UNAVAILABLE', reason: 'away' }) as const) : inner.run(all, how);
+  const away = { isAway: false, backend: { ...inner, run } };
+  return away;
 }
 
 test('reservations that lapse are charged and reported although no request follows', async () => {
@@ -46,23 +56,35 @@ test('reservations that lapse are charged and reported although no request follo
   expect(seen).toHaveLength(1);
 });
 
+test('lapses that a commit from an outage notices when it is sent again are reported', async () => {
+  const clock = fakeClock();
+  const away = awayAtTimes(clock);
+  const { timers, seen, key, reserve, commit } = openLedger(clock, away.backend);
+  await reserve(1, 50);
+  clock.advance(TTL_MS / 2);
+  await reserve(2, 60);
+  away.isAway = true;
+  await commit(2, 5);
+  clock.advance(TTL_MS / 2);
+  away.isAway = false;
+  await timers.runOnce();
+  expect(seen).toEqual([{ key, limit, hits: 50, count: 1, made: 2, isUnnoticed: false }]);
+  clock.advance(TTL_MS);
+  await timers.runOnce();
+  expect(seen).toHaveLength(1);
+});
+
 test('lapses are charged and reported after an outage that is longer than the ttl', async () => {
   const clock = fakeClock();
-  const backend = createMemoryBackend(clock, { maxCounters: 10 });
-  let isAway = false;
-  const away = {
-    ...backend,
-    run: (...[all, how]: Parameters<typeof backend.run>) =>
-      isAway ? all.map(() => ({ code: 'UNAVAILABLE', reason: 'away' }) as const) : backend.run(all, how),
-  };
-  const { timers, seen, key, reserve } = openLedger(clock, away as typeof backend);
+  const away = awayAtTimes(clock);
+  const { timers, seen, key, reserve } = openLedger(clock, away.backend);
   await reserve(1, 50);
-  isAway = true;
+  away.isAway = true;
   for (let ttls = 0; ttls < 5; ttls++) {
     clock.advance(TTL_MS);
     await timers.runOnce();
   }
-  isAway = false;
+  away.isAway = false;
   await timers.runOnce();
   expect(seen).toEqual([{ key, limit, hits: 50, count: 1, made: 1, isUnnoticed: true }]);
 });

@@ -52,7 +52,10 @@ export const roles = { ordinary: 0, alone: 1, marks: 2, commits: 3 } as const;
 /** See `HeldAt`. */
 export const heldAt = { first: 0, last: 1, unit: 2, most: 3, size: 4 } as const;
 
-/** The place in KEYS of the time of the last reset, and the time of the charge, or how long the former is kept (ms). */
+/**
+ * The place in KEYS of the time of the last reset, or 0 if that is before the charge; and the time of the charge, or how
+ * long the former is kept (ms).
+ */
 export const resetAt = { key: 0, ms: 1, size: 2 } as const;
 
 /**
