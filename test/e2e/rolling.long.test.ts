@@ -1,10 +1,10 @@
 import { once } from 'node:events';
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'node:tls';
-import { type Authority, createAuthority, writeCertificate } from '../helpers/certificates.ts';
+import { type Authority, type Certificate, createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { until } from '../helpers/until.ts';
@@ -31,8 +31,8 @@ const DRAIN_DELAY = '7s';
 const checkingOften = (config: string): string =>
   config.replace(/(?<=interval: )1s/g, '0.1s').replace(/(?<= timeout: )1s(?=\s+unhealthy)/, '20s');
 
-/** A transport socket that trusts only the authority in this file. */
-const trusting = (file: string): string => `
+/** A transport socket that trusts only `authority.pem`, and presents the certificate in `client.yaml`. */
+const mutual = (): string => `
       transport_socket:
         name: envoy.transport_sockets.tls
         typed_config:
@@ -40,7 +40,8 @@ const trusting = (file: string): string => `
           sni: localhost
           common_tls_context:
             alpn_protocols: [h2]
-            validation_context: { trusted_ca: { filename: ${file} } }
+            validation_context: { trusted_ca: { filename: ${join(folder, 'authority.pem')} } }
+            tls_certificate_sds_secret_configs: [{ name: client, sds_config: { path_config_source: { path: ${join(folder, 'client.yaml')} } } }]
 `;
 
 let folder: string;
@@ -66,6 +67,22 @@ afterEach(async () => {
 
 const renewCertificate = () => writeCertificate(folder, 'server', authority.issue('localhost', '127.0.0.1'));
 
+/** Gives Envoy another client certificate, as a secret that it watches. */
+function renewClient(by: Authority): void {
+  const { cert, key } = by.issue('envoy.mesh.local');
+  const secret = {
+    '@type': 'type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret',
+    name: 'client',
+    tls_certificate: { certificate_chain: { inline_string: cert }, private_key: { inline_string: key } },
+  };
+  replaceFile('client.yaml', JSON.stringify({ resources: [secret] }));
+}
+
+function replaceFile(name: string, text: string): void {
+  writeFileSync(join(folder, `${name}.new`), text);
+  renameSync(join(folder, `${name}.new`), join(folder, name));
+}
+
 /** Starts an instance, on the port of a stopped one if `before` is given. */
 async function instance(env: Readonly<Record<string, string>>, before?: Weir): Promise<Weir> {
   const port = before && { GRPC_PORT: String(before.grpcPort) };
@@ -87,6 +104,7 @@ async function proxy(first: Weir, others: readonly Weir[] = [], inCluster = '', 
   const envoy = await startEnvoy(first.grpcPort, (config) =>
     checkingOften(config)
       .replace(endpoint(8081), `$&${more}`)
+      .replace(/^admin:$/m, 'node: { id: edge, cluster: edge }\n$&') // for secrets from files
       .replace('    - name: weir\n      type: STATIC', `$&${inCluster}`)
       .replace('          explicit_http_config:', `${inProtocol}$&`),
   );
@@ -130,6 +148,7 @@ const tls = () => ({
   GRPC_SERVER_USE_TLS: 'true',
   GRPC_SERVER_TLS_CERT: join(folder, 'server.crt'),
   GRPC_SERVER_TLS_KEY: join(folder, 'server.key'),
+  GRPC_CLIENT_TLS_CACERT: join(folder, 'clients.pem'),
 });
 
 test.each(['h2', 'grpc-js'])(
@@ -152,30 +171,49 @@ test.each(['h2', 'grpc-js'])(
   },
 );
 
-test('no request fails while the certificate changes, and new connections use the new one', async () => {
+test('no request fails while the certificates of both sides and the authority of clients change', async () => {
+  const [old, next] = [createAuthority('Old clients'), createAuthority('New clients')];
+  replaceFile('clients.pem', old.cert);
+  renewClient(old);
   const weir = await instance(tls());
   const shortLived = '          common_http_protocol_options: { max_connection_duration: 0.3s }\n';
-  const envoy = await proxy(weir, [], trusting(join(folder, 'authority.pem')), shortLived);
+  const envoy = await proxy(weir, [], mutual(), shortLived);
   const asking = load(envoy);
   for (let time = 0; time < 2; time++) {
     await asking.goesOn();
-    const before = await fingerprintOf(weir);
+    const before = await fingerprintOf(weir, old.issue('test.mesh.local'));
     renewCertificate();
-    await until('another certificate', async () => (await fingerprintOf(weir)) !== before);
+    await until(
+      'another certificate',
+      async () => (await fingerprintOf(weir, old.issue('test.mesh.local'))) !== before,
+    );
     await asking.goesOn();
   }
+  const accepts = async (by: Authority) => (await fingerprintOf(weir, by.issue('test.mesh.local'))) !== undefined;
+  replaceFile('clients.pem', old.cert + next.cert);
+  await until('both authorities are trusted', () => accepts(next));
+  const rotations = async () => countOf(envoy, 'client_ssl_socket_factory.ssl_context_update_by_sds');
+  const before = await rotations();
+  renewClient(next);
+  await until('Envoy has the new certificate', async () => (await rotations()) > before);
+  await asking.goesOn();
+  replaceFile('clients.pem', next.cert);
+  await until('the old authority is no longer trusted', async () => !(await accepts(old)));
+  await asking.goesOn();
   expect(await asking.stop()).toEqual({ 200: expect.any(Number) });
 });
 
 test('neither requests nor health checks fail while connections end by their age', async () => {
   const envoy = await proxy(await instance({ GRPC_MAX_CONNECTION_AGE: '100ms' }));
   const asking = load(envoy);
-  const countOf = async (name: string): Promise<number> =>
-    Number(/: (\d+)/.exec(await envoy.admin(`/stats?filter=^cluster.weir.${name}$`))?.[1]);
-  await until('20 connections', async () => (await countOf('upstream_cx_total')) >= 20);
+  await until('20 connections', async () => (await countOf(envoy, 'upstream_cx_total')) >= 20);
   expect(await asking.stop()).toEqual({ 200: expect.any(Number) });
-  expect(await countOf('health_check.failure')).toBe(0);
+  expect(await countOf(envoy, 'health_check.failure')).toBe(0);
 });
+
+/** A counter of Weir's cluster. */
+const countOf = async (envoy: Envoy, name: string): Promise<number> =>
+  Number(/: (\d+)/.exec(await envoy.admin(`/stats?filter=^cluster.weir.${name}$`))?.[1]);
 
 test('no request fails while rules change, to invalid ones too, and then the new limit applies', async () => {
   const envoy = await proxy(await instance({}));
@@ -190,11 +228,18 @@ test('no request fails while rules change, to invalid ones too, and then the new
   await envoy.waitFor(async () => (await envoy.get('10001', '/', 'user-0')).status === 429);
 });
 
-/** The fingerprint of the certificate on a new connection. */
-async function fingerprintOf({ grpcPort }: Weir): Promise<string> {
-  const socket = connect({ port: grpcPort, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'] });
-  await once(socket, 'secureConnect');
-  const { fingerprint256 } = socket.getPeerCertificate();
-  socket.destroy();
-  return fingerprint256;
+/** The fingerprint of the server's certificate on a new connection; undefined if it refuses the client's. */
+async function fingerprintOf({ grpcPort }: Weir, { cert, key }: Certificate): Promise<string | undefined> {
+  const options = { port: grpcPort, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'] };
+  const socket = connect({ ...options, cert, key });
+  socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0'); // and empty SETTINGS, which the server answers
+  const ended = once(socket, 'close').then(() => []);
+  try {
+    const [settings] = await Promise.race([once(socket, 'data'), ended]);
+    return settings && socket.getPeerCertificate().fingerprint256;
+  } catch {
+    return undefined; // the server has sent an alert
+  } finally {
+    socket.destroy();
+  }
 }

@@ -191,7 +191,7 @@ function lintLimit(
   const isStated = values.unlimited || ratedBy.some((key) => values[key] !== undefined);
   return present([
     !isStated && warning(place('requests_per_unit'), NO_REQUESTS),
-    /["\\]/.test(values.name ?? '') && warning(place('name'), BREAKS_HEADER),
+    /["\\]|[^ -~]/.test(values.name ?? '') && warning(place('name'), BREAKS_HEADER),
     ...(values.replaces ?? []).map(({ values: { name = '' }, place: at }) => {
       const isIdle = !names.has(name);
       return isIdle && warning(at('name'), `nothing is replaced: domain '${domain}' has no limit named '${name}'`);
@@ -286,7 +286,8 @@ const NO_ID =
 const NO_SLOT =
   'on_store_failure: allow admits requests without a slot: more than the limit may be in flight while the store is down, and until these requests end';
 
-const BREAKS_HEADER = 'a name with " or \\ breaks the header x-ratelimit-limit, in which Envoy quotes it';
+const BREAKS_HEADER =
+  'a name with ", \\ or characters other than printable ASCII breaks the header x-ratelimit-limit, in which Envoy writes it as it is';
 const NO_REQUESTS = 'without requests_per_unit the limit is 0 and refuses every hit; if this is intended, write 0';
 
 const warning = (place: Place, message: string): Problem => problemAt(place, 'warning', message);

@@ -13,13 +13,14 @@ const node = (value: string) => `  - { key: user, value: '${value}', ${LIMIT} }\
 const literal = (value: string, what: string) =>
   `4: value '${value}' looks like ${what} and is matched literally: only * stands for other text`.replace('4:', '3:');
 
-test('a name that breaks the header in which Envoy quotes it is reported', () => {
+test('a name that breaks the header in which Envoy writes it is reported', () => {
   const named = (name: string) =>
-    `  - { key: user, rate_limit: { unit: day, requests_per_unit: 5, name: '${name}' } }\n`;
-  expect(warnings(named('a"b'))).toEqual([
-    '3: a name with " or \\ breaks the header x-ratelimit-limit, in which Envoy quotes it',
-  ]);
-  expect(warnings(named("it''s fine"))).toEqual([]);
+    `  - { key: user, rate_limit: { unit: day, requests_per_unit: 5, name: ${JSON.stringify(name)} } }\n`;
+  for (const name of ['a"b', 'a\\b', 'a\r\nx-injected: b', 'Stoßzeit'])
+    expect(warnings(named(name))).toEqual([
+      '3: a name with ", \\ or characters other than printable ASCII breaks the header x-ratelimit-limit, in which Envoy writes it as it is',
+    ]);
+  expect(warnings(named("it's fine"))).toEqual([]);
 });
 
 describe('values that look like something else', () => {
