@@ -166,7 +166,7 @@ function findUnused(
   values: Values,
   [store, candidate]: readonly [StoreSettings, RedisSettings | undefined],
 ): readonly string[] {
-  const { REDIS_TYPE, REDIS_PERSECOND_TYPE, REDIS_PERSECOND, MEMCACHE_SRV } = values;
+  const { CONFIG_TYPE, RUNTIME_SUBDIRECTORY, REDIS_TYPE, REDIS_PERSECOND_TYPE, REDIS_PERSECOND, MEMCACHE_SRV } = values;
   const rows: Rows = table;
   const isSecure =
     store.kind === 'redis'
@@ -182,6 +182,7 @@ function findUnused(
     ['REDIS_PERSECOND_TYPE=SENTINEL', REDIS_PERSECOND_TYPE === 'SENTINEL', ['REDIS_PERSECOND_SENTINEL_AUTH']],
     ['REDIS_PERSECOND', REDIS_PERSECOND, ['REDIS_PERSECOND_URL']],
     ['MEMCACHE_SRV', MEMCACHE_SRV !== '', ['MEMCACHE_SRV_REFRESH']],
+    ['RUNTIME_ROOT', CONFIG_TYPE !== 'FILE' || RUNTIME_SUBDIRECTORY !== undefined, otherRuntime],
   ];
   return needs
     .filter(([needed, isMet]) => !isMet && !env[needed])
@@ -189,6 +190,9 @@ function findUnused(
     .filter(({ name }) => env[name] && env[name] !== rows[name]?.fallback)
     .map(({ name, needed }) => `${name} is set but has no effect: ${needed} is not set`);
 }
+
+/** Variables that only have an effect with a runtime directory. */
+const otherRuntime = ['RUNTIME_APPDIRECTORY', 'RUNTIME_IGNOREDOTFILES', 'RUNTIME_WATCH_ROOT'];
 
 /** Variables that only have an effect with these stores. */
 const storeOnly: Readonly<Record<string, readonly StoreSettings['kind'][]>> = {

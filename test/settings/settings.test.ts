@@ -471,6 +471,9 @@ describe('a warning names', () => {
     ['REDIS_SENTINEL_AUTH', 's3cret', { REDIS_URL: 'redis:1' }, 'REDIS_TYPE=SENTINEL'],
     ['REDIS_PERSECOND_URL', 'redis:2', { REDIS_URL: 'redis:1' }, 'REDIS_PERSECOND'],
     ['MEMCACHE_SRV_REFRESH', '1m', { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'a:1' }, 'MEMCACHE_SRV'],
+    ['RUNTIME_APPDIRECTORY', 'rules', {}, 'RUNTIME_ROOT'],
+    ['RUNTIME_IGNOREDOTFILES', 'true', {}, 'RUNTIME_ROOT'],
+    ['RUNTIME_WATCH_ROOT', 'false', { RULES_PATH: '/etc/weir' }, 'RUNTIME_ROOT'],
   ])('%s without the variable that gives it an effect', (name, written, others, needed) => {
     const warning = `${name} is set but has no effect: ${needed} is not set`;
     expect(readValues({ ...others, [name]: written }).warnings).toEqual([warning]);
@@ -481,6 +484,9 @@ describe('a warning names', () => {
     { REDIS_URL: 'redis:1', REDIS_PERSECOND: 'false', REDIS_PERSECOND_URL: 'redis:2' },
     { REDIS_URL: 'redis:1', REDIS_TLS_CACERT: 'ca.crt', REDIS_PERSECOND: 'true', REDIS_PERSECOND_URL: 'rediss://a:1' },
     { REDIS_URL: 'redis:1', MEMCACHE_SRV_REFRESH: '0', REDIS_TLS_CACERT: '' },
+    { RUNTIME_SUBDIRECTORY: 'ratelimit', RUNTIME_WATCH_ROOT: 'false' },
+    { RUNTIME_WATCH_ROOT: 'true', RUNTIME_APPDIRECTORY: 'config' },
+    { CONFIG_TYPE: 'GRPC_XDS_SOTW', RUNTIME_WATCH_ROOT: 'false' },
   ])('%j has no warning: the part is off on purpose, or used', (env) => {
     expect(readValues(env).warnings).toEqual([]);
   });
