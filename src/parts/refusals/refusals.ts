@@ -119,7 +119,11 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
   const counted = verdict.kind === 'limited' ? countedBy(verdict.found) : ofRule;
   const cut = counted.slice(0, MAX_ENTRIES).map(({ key, value }) => ({ key: keptText(key), value: keptText(value) }));
   if (verdict.kind !== 'limited')
-    return { entries: cut, outcome: verdict.kind, ...('rule' in verdict && { rule: verdict.rule.path }) };
+    return {
+      entries: cut,
+      outcome: 'exempt' in verdict ? 'exempt' : verdict.kind,
+      ...('rule' in verdict && { rule: verdict.rule.path }),
+    };
   const { rule, limit, label, policy, decision, hits } = verdict;
   const { limitRemaining, retryAfterMs, code } = decision;
   const isOver = code === 'OVER_LIMIT';
