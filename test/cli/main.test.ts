@@ -144,14 +144,14 @@ describe('serve', () => {
     const rules = file('rules.yaml', text);
     const running = await service({ LOG_LEVEL: 'info' }, ['--rules', rules]);
     expect(running.output()).toContain(`${rules}:5: warning: descriptors[0].rate_limit.requests_per_unit: without`);
-    await running.waitFor('loaded 1 rules of 1 domains from');
+    await running.waitFor('loaded 1 rule of 1 domain from');
     const rulesShown = async () => (await fetch(`http://127.0.0.1:${running.debugPort}/rlconfig`)).text();
 
     file('rules.yaml', `${RULES.replace('2 }', '7 }')}  - { key: path, rate_limit: { unlimited: true } }\n`);
     expect(await eventually(rulesShown, (shown) => shown.includes('=7'))).toContain(
       'demo.user: unit=DAY requests_per_unit=7',
     );
-    await running.waitFor('reloaded 2 rules of 1 domains from');
+    await running.waitFor('reloaded 2 rules of 1 domain from');
 
     file('rules.yaml', 'domain: demo\ndescriptors: 5\n');
     const problem = 'rules.yaml:2: descriptors: error loading config file: yaml: unmarshal errors: line 2: cannot';
@@ -239,5 +239,5 @@ test('flags of serve override the environment', async () => {
   await running.waitFor(`gRPC      0.0.0.0:${grpc}`);
   expect(running.output()).toContain(`HTTP      0.0.0.0:${http}`);
   expect(running.output()).toContain(`debug     0.0.0.0:${debug}`);
-  expect(running.output()).toContain('INFO: loaded 1 rules of 1 domains from');
+  expect(running.output()).toContain('INFO: loaded 1 rule of 1 domain from');
 });

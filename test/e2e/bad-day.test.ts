@@ -161,7 +161,7 @@ test('a lower limit shows the keys that it would refuse before it is in force', 
     () => shown,
   );
   expect((await run('npx weir audit')).stdout).toMatch(
-    /candidate: none → 1 rules, hash \w+ {2}reason: 60 instead of 100\n/,
+    /candidate: none → 1 rule, hash \w+ {2}reason: 60 instead of 100\n/,
   );
 });
 

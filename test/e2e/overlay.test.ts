@@ -47,7 +47,7 @@ beforeAll(async () => {
     LOG_LEVEL: 'debug',
   });
   push('v1', 2);
-  await weir.waitFor('loaded 1 rules');
+  await weir.waitFor('loaded 1 rule ');
   envoy = await startEnvoy(weir.grpcPort, (config) =>
     config
       .replace(/ +rate_limits:\n[\s\S]*?(?= +routes:\n)/, '')

@@ -349,8 +349,8 @@ describe('weir replay', () => {
     expect(JSON.parse(output).warnings).toEqual([
       expect.stringContaining('other settings: BACKEND_TYPE=redis, SHADOW_MODE=true'),
       expect.stringContaining('only requests of 50 % of the counters'),
-      expect.stringContaining('3 requests are missing'),
-      expect.stringContaining('1 requests have hashed values where these rules name values'),
+      expect.stringContaining('missing: 3 requests'),
+      expect.stringContaining('1 request with hashed values where these rules name values'),
     ]);
   });
 });

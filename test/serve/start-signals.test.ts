@@ -58,7 +58,7 @@ test.each(['with flags', 'without flags'])('SIGTERM during the start, %s, ends t
   let service: Running;
   do {
     service = await starting([process.execPath], flagsOf(kind));
-    await service.waitFor('loaded 1 rules');
+    await service.waitFor('loaded 1 rule ');
     service.kill('SIGTERM');
     expect(await service.exited).toEqual({ code: 0, signal: null });
   } while (wasOpen(service)); // this process slept for longer than the start took

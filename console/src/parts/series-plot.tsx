@@ -1,4 +1,3 @@
-import { descriptorText } from '../../../src/edge/listing/descriptor-text.ts';
 import type { TimelineMark } from '../../../src/parts/console/answers.ts';
 import { get } from '../api.ts';
 import { duration, grouped } from '../format.ts';
@@ -71,10 +70,12 @@ export function SeriesPlot({ title, rule, descriptor, lines, isStacked, unit, ha
   const endMs = range === '60s' ? (snapshot.value?.atMs ?? nowMs.value) : nowMs.value;
   const coveredMs = steps * stepMs;
   const beginsAtMs = polled.data?.beginsAtMs ?? snapshot.value?.startedAtMs ?? nowMs.value;
-  const timeline = usePoll(() => get('timeline'), hasMarks ? [seesValues.value] : undefined, 3_000);
-  const marks = (timeline.data?.marks ?? [])
-    .filter(({ atMs, entries }) => atMs > endMs - coveredMs && mayConcern(entries, descriptor))
-    .slice(-MAX_MARKS);
+  const timeline = usePoll(
+    () => get('timeline', { rule, descriptor }),
+    hasMarks ? [seesValues.value, rule, descriptor] : undefined,
+    3_000,
+  );
+  const marks = (timeline.data?.marks ?? []).filter(({ atMs }) => atMs > endMs - coveredMs).slice(-MAX_MARKS);
   return (
     <>
       <div class="row">
@@ -116,13 +117,6 @@ export function SeriesPlot({ title, rule, descriptor, lines, isStacked, unit, ha
     </>
   );
 }
-
-/** Whether a change may concern a client: it has no descriptor, the client's, or one with wildcards. */
-const mayConcern = (entries: TimelineMark['entries'], descriptor: string | undefined): boolean =>
-  !entries ||
-  descriptor === undefined ||
-  descriptorText(entries) === descriptor ||
-  entries.some(({ value }) => value.endsWith('*'));
 
 /** The most changes that are marked. */
 const MAX_MARKS = 9;

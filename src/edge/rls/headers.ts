@@ -1,6 +1,6 @@
 import { type Decision, NEVER_MS } from '../../engine/algorithms/limit.ts';
 import { asInteger, decimal } from '../../engine/algorithms/money.ts';
-import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import { type Answer, limitedBy, type Verdict } from '../../engine/decide/decide.ts';
 import { shownRemaining, shownResetMs, toWholeSeconds } from '../../engine/decide/shown.ts';
 import { wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import { type Limit, unitOf } from '../../engine/holds/limits.ts';
@@ -193,8 +193,7 @@ const percentEncoded = (text: string): string =>
 function collectPolicies(answer: Answer): readonly Policy[] {
   const byName = new Map<string, Policy>();
   const waitMs = answer.retryAfterMs ?? 0;
-  for (const verdict of answer.verdicts) {
-    if (verdict.kind !== 'limited') continue;
+  for (const verdict of answer.verdicts.flatMap(limitedBy)) {
     for (const { limit, policy, decision } of verdict.applied ?? [verdict]) {
       if (policy.shadow) continue;
       const found = {

@@ -1,7 +1,7 @@
 import { type JsonObject, mergeObjects } from '../../base/json.ts';
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import { showMoney } from '../../engine/algorithms/money.ts';
-import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import { type Answer, limitedBy, type Verdict } from '../../engine/decide/decide.ts';
 import { describeApplied } from '../../engine/decide/overrides.ts';
 import { shownRemaining } from '../../engine/decide/shown.ts';
 import { untoldFacts } from '../../engine/decide/would-refuse.ts';
@@ -96,10 +96,9 @@ function requestLimitText({ requests_per_unit: requestsPerUnit, unit }: NonNulla
 
 /** The merged metadata of every rule that did not refuse, in the order of the descriptors. */
 function rulesMetadata(verdicts: readonly Verdict[]): { readonly metadata?: JsonObject } {
-  const passed = verdicts.flatMap((verdict) => {
-    const isPass = verdict.kind === 'limited' && verdict.code !== 'OVER_LIMIT';
-    return isPass && verdict.rule.metadata ? [verdict.rule.metadata] : [];
-  });
+  const passed = verdicts
+    .flatMap(limitedBy)
+    .flatMap(({ code, rule }) => (code !== 'OVER_LIMIT' && rule.metadata ? [rule.metadata] : []));
   const metadata = mergeObjects(passed);
   return Object.keys(metadata).length > 0 ? { metadata } : {};
 }

@@ -55,8 +55,14 @@ export type Verdict =
       /** All limits that apply, if several do, and `Decider.reportsEveryLimit` is set or the request has an id. */
       readonly applied?: readonly AppliedLimit[] | undefined;
       /** A less tight verdict on the same descriptor: that of its rule, or of a requirement that is not met. */
-      readonly beside?: Extract<Verdict, { kind: 'limited' }>;
+      readonly beside?: Limited;
     };
+
+type Limited = Extract<Verdict, { kind: 'limited' }>;
+
+/** The verdicts on a descriptor that have a limit: the one that is shown, and those beside it. */
+export const limitedBy = (shown: Verdict | undefined): readonly Limited[] =>
+  shown?.kind === 'limited' ? [shown, ...limitedBy(shown.beside)] : [];
 
 /** A limit, and its algorithm's decision. */
 interface AppliedLimit extends RuleLimit {

@@ -1,7 +1,7 @@
 import { NEVER_MS } from '../algorithms/limit.ts';
 import { fillTemplate, isJsonType, type TemplateValues } from '../rules/match/template.ts';
 import type { RuleResponse } from '../rules/match/tree.ts';
-import type { Answer, Verdict } from './decide.ts';
+import { type Answer, limitedBy } from './decide.ts';
 import { describeApplied } from './overrides.ts';
 import { toWholeSeconds } from './shown.ts';
 
@@ -13,10 +13,11 @@ export interface Refusal {
   readonly headers: RuleResponse['headers'];
 }
 
-type Responding = Extract<Verdict, { kind: 'limited' }> & { readonly rule: { readonly response: RuleResponse } };
+type Limited = ReturnType<typeof limitedBy>[number];
+type Responding = Limited & { readonly rule: { readonly response: RuleResponse } };
 
-const responds = (verdict: Verdict): verdict is Responding =>
-  verdict.kind === 'limited' && verdict.code === 'OVER_LIMIT' && verdict.rule.response !== undefined;
+const responds = (verdict: Limited): verdict is Responding =>
+  verdict.code === 'OVER_LIMIT' && verdict.rule.response !== undefined;
 
 /**
  * The response to a refused request: that of the first descriptor whose rule refuses it and has one. Undefined if there
@@ -28,7 +29,7 @@ export function createRefusal(
   { overallCode, verdicts, retryAfterMs = NEVER_MS }: Pick<Answer, 'overallCode' | 'verdicts' | 'retryAfterMs'>,
   maxWaitMs: number = Number.POSITIVE_INFINITY,
 ): Refusal | undefined {
-  const refusing = overallCode === 'OVER_LIMIT' ? verdicts.find(responds) : undefined;
+  const refusing = overallCode === 'OVER_LIMIT' ? verdicts.flatMap(limitedBy).find(responds) : undefined;
   if (!refusing) return undefined;
   const { rule, label } = refusing;
   const { body, contentType, headers } = rule.response;

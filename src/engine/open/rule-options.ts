@@ -1,3 +1,4 @@
+import { counted } from '../../base/texts.ts';
 import { formatProblem, type Problem } from '../rules/read/problem.ts';
 
 /** Rules as YAML, one domain in each file or text. */
@@ -42,7 +43,7 @@ export class InvalidRules extends Error {
   constructor(problems: readonly Problem[]) {
     const shown = problems.slice(0, MAX_SHOWN_PROBLEMS).map(formatProblem);
     const left = problems.length - shown.length;
-    super([...shown, ...(left > 0 ? [`and ${left} more problems`] : [])].join('\n'));
+    super([...shown, ...(left > 0 ? [`and ${counted(left, 'more problem')}`] : [])].join('\n'));
     this.problems = problems;
   }
 }

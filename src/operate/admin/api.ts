@@ -117,7 +117,7 @@ async function answer(
     const chosen = chosenBy(request, own);
     const client = admit(request, chosen.need, access);
     const scope = new Scope(client, rules);
-    const query = withinScope(chosen, scope, parseQuery<object>(request, chosen.query));
+    const query = withinScope(chosen, scope, parseQuery(request, chosen));
     const rawBody = await body;
     await request.whenFirst();
     if (!rawBody) throw new ApiProblem(413, `the body must have at most ${MAX_BODY_BYTES} bytes`);
@@ -159,7 +159,8 @@ function chosenBy({ method = 'GET' }: IncomingMessage, own: readonly ApiOperatio
 }
 
 /** The query parameters, with those of type integer as numbers. */
-function parseQuery<T>({ url = '' }: IncomingMessage, shape: JsonShape<T>): T {
+function parseQuery({ url = '' }: IncomingMessage, { query: shape, body }: ApiOperation): object {
+  const ofBody = body === 'any' ? undefined : body?.properties;
   const properties = new Map(Object.entries(shape.properties ?? {}));
   const query = url.includes('?') ? url.slice(url.indexOf('?') + 1) : '';
   const values: [string, unknown][] = [];
@@ -167,6 +168,8 @@ function parseQuery<T>({ url = '' }: IncomingMessage, shape: JsonShape<T>): T {
   for (const [name, text] of new URLSearchParams(query)) {
     if (seen.has(name)) throw new ApiProblem(400, `the parameter ${name.slice(0, 100)} appears twice`);
     seen.add(name);
+    if (!properties.has(name) && ofBody && Object.hasOwn(ofBody, name))
+      throw new ApiProblem(400, `the query is not valid: ${name} belongs in the body, which is JSON`);
     const isNumber = properties.get(name)?.type === 'integer';
     values.push([name, isNumber && /^-?\d{1,15}$/.test(text) ? Number(text) : text]);
   }

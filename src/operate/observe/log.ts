@@ -3,6 +3,7 @@ import process from 'node:process';
 import { destination, type Logger, pino, stdTimeFunctions } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import { printableJson, printableLines } from '../../base/printable.ts';
+import { counted } from '../../base/texts.ts';
 
 export type { Logger };
 
@@ -47,7 +48,9 @@ function withLosses(log: Logger, stderr: ReturnType<typeof openStderr>): Logger 
   const report = (): void => {
     const lines = lost;
     lost = 0;
-    log.error(`${lines} lines of this log were lost before this one: ${MAX_WAITING} characters waited for stderr`);
+    log.error(
+      `${counted(lines, 'line')} of this log lost before this one: ${MAX_WAITING} characters waited for stderr`,
+    );
     if (lost > 0) lost = lines; // this one was lost as well, and is written later
   };
   stderr.on('drop', () => {

@@ -1,4 +1,5 @@
 import { take } from '../../base/slices.ts';
+import { counted } from '../../base/texts.ts';
 import type { SiteSplit } from '../../engine/holds/claim.ts';
 import { hashRules, type PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
@@ -50,7 +51,7 @@ export function logRuleLoads(statistics: Statistics, log: Logger, split: SiteSpl
 }
 
 const describeRules = ({ rules, domains }: RuleTree, packed: PackedRules, from: string): string =>
-  `${rules.length} rules of ${domains.size} domains from ${from}, hash ${hashRules(packed)}`;
+  `${counted(rules.length, 'rule')} of ${counted(domains.size, 'domain')} from ${from}, hash ${hashRules(packed)}`;
 
 /** One text for each property, for logs: `demo.user: burst comes from overlay.yaml:7`. */
 export function* listOverlaid(rules: Iterable<MayBeOverlaid & { readonly path: string }>): Iterable<string> {

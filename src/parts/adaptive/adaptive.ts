@@ -1,3 +1,4 @@
+import { counted } from '../../base/texts.ts';
 import { type Charge, MAX_COUNT, type State, type Step } from '../../engine/algorithms/limit.ts';
 import { steppedOpen } from '../../engine/algorithms/stepped.ts';
 import { ANONYMOUS, type Claim } from '../../engine/holds/claim.ts';
@@ -228,7 +229,7 @@ const holdsIn = (state: State | undefined): State => state?.slice(ESTIMATE_SIZE)
 
 /** Why the limit is what it is. */
 function adaptedText({ limit, move, holdMs, baselineMs }: AdaptedReport, { threshold }: Claim): string {
-  const part = threshold === undefined ? '' : `${threshold} % of ${limit} slots, `;
+  const part = threshold === undefined ? '' : `${threshold} % of ${counted(limit, 'slot')}, `;
   const [mean, unqueued] = [holdMs, baselineMs].map((ms) => Math.round(ms * 100) / 100);
   const times = holdMs > 0 ? ` (held for ${mean} ms on average, ${unqueued} ms without a queue)` : '';
   return `${part}${moveTexts[move]}${times}`;

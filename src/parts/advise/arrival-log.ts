@@ -47,7 +47,7 @@ export class ArrivalLog {
     for (let at = 0; at < verdicts.length; at++)
       for (let verdict: Verdict | undefined = verdicts[at]; verdict?.kind === 'limited'; verdict = verdict.beside) {
         const { rule, found, limit, hits, decision } = verdict;
-        if (hits <= 0 || isCommit(decision) || !rule.place) continue; // without a place, the limit came with the request
+        if (hits <= 0 || isCommit(decision) || !rule.place || found.overridden) continue; // the limit is not of the rule
         const key = counterSubject(this.#findKey(limit, domain, countedBy(found)));
         if (!isSampled(sample.seed, key, sample.level)) continue;
         const refusedBy = decision.code === 'OVER_LIMIT' ? limit.windowMs : undefined;

@@ -5,7 +5,7 @@ import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
 import { counterSubject } from '../replay/figures.ts';
 import type { KeyBudget } from '../replay/key-figures.ts';
-import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from '../replay/request.ts';
+import { byRule, type RecordedRequest, type ReplayedAnswer, type ReplayObserver } from '../replay/request.ts';
 import { adviseOn } from './advise.ts';
 import type { Advice, AdvisedLimit, RuleAdvice } from './answers.ts';
 import { identifyClients } from './key-sample.ts';
@@ -96,10 +96,11 @@ export class RuleSketches implements ReplayObserver {
     const clients = identifyClients(descriptors, this.#seed);
     for (let at = 0; at < descriptors.length; at++) {
       const hits = descriptors[at]?.hits ?? 0;
-      const { rule, key, windowMs, code, wouldRefuse } = answer.descriptors[at] ?? {};
-      if (rule === undefined || key === undefined || hits <= 0) continue; // peeks, and refunds of hits
-      const refusedBy = code === 'OVER_LIMIT' || wouldRefuse ? windowMs : undefined;
-      this.add({ rule, key: counterSubject(key), hits, timeMs, refusedBy, client: clients[at], level: 0 });
+      for (const { rule, key, windowMs, code, wouldRefuse } of byRule(answer.descriptors[at])) {
+        if (key === undefined || windowMs === undefined || hits <= 0) continue; // overrides, peeks, and refunds of hits
+        const refusedBy = code === 'OVER_LIMIT' || wouldRefuse ? windowMs : undefined;
+        this.add({ rule, key: counterSubject(key), hits, timeMs, refusedBy, client: clients[at], level: 0 });
+      }
     }
   }
 

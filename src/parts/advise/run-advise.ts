@@ -1,5 +1,6 @@
 import { present } from '../../base/group.ts';
 import { printableJson, printableLines } from '../../base/printable.ts';
+import { counted } from '../../base/texts.ts';
 import type { Surroundings } from '../../cli/surroundings.ts';
 import { CommandFailed, callApi, type Target } from '../lab/commands/client.ts';
 import { forTerminal } from '../lab/commands/for-terminal.ts';
@@ -85,9 +86,9 @@ function unusedInput(
 ): readonly string[] {
   const hint = mapping === undefined ? ' (an access log needs --mapping)' : '';
   return present([
-    broken > 0 && `${broken} broken lines were skipped${hint}: ${examples.join('; ')}`,
-    late > 0 && `${late} requests were too far out of order to be sorted (--reorder)`,
-    unmapped > 0 && `${unmapped} requests get no descriptor from the mapping`,
+    broken > 0 && `skipped ${counted(broken, 'broken line')}${hint}: ${examples.join('; ')}`,
+    late > 0 && `${counted(late, 'request')} too far out of order to be sorted (--reorder)`,
+    unmapped > 0 && `${counted(unmapped, 'request')} without a descriptor from the mapping`,
   ]);
 }
 

@@ -140,12 +140,12 @@ function describeResponse(
 ): string {
   const { overall_code, statuses, response_headers_to_add } = response;
   const width = Math.max(...descriptors.map(({ length }) => length));
-  const { would_refuse, descriptors: details = [] } = readDetail(response);
+  const { would_refuse, exempt, descriptors: details = [] } = readDetail(response);
   return [
     codeName(overall_code),
     ...statuses.map((status, at) => {
       const descriptor = (descriptors[at] ?? '').padEnd(width);
-      const described = describeStatus(status, details[at] ?? {}, rules[at]);
+      const described = describeStatus(status, { ...details[at], isExempt: exempt?.includes(at) }, rules[at]);
       return `  ${descriptor}  ${codeName(status.code).padEnd(10)}  ${described}`;
     }),
     ...renderSpared(would_refuse).map((line) => `  ${line}`),
@@ -158,6 +158,7 @@ function describeResponse(
 /** What Weir adds to its answers; the amounts of a budget are texts. */
 interface Detail {
   readonly would_refuse?: Parameters<typeof renderSpared>[0];
+  readonly exempt?: readonly number[];
   readonly descriptors?: readonly { readonly limit?: number | string; readonly remaining?: number | string }[];
 }
 
@@ -169,11 +170,12 @@ function readDetail({ dynamic_metadata }: WireResponse): Detail {
 
 function describeStatus(
   { current_limit, limit_remaining, duration_until_reset }: WireStatus,
-  detail: NonNullable<Detail['descriptors']>[number],
+  detail: NonNullable<Detail['descriptors']>[number] & { readonly isExempt: boolean | undefined },
   found?: FindResponse['found'][number],
 ): string {
   const why = found ? `; ${found.explanation}` : '';
-  if (!current_limit) return `${limit_remaining === 0 ? 'no limit applies' : 'unlimited'}${why}`;
+  if (!current_limit)
+    return `${limit_remaining === 0 ? 'no limit applies' : detail.isExempt ? 'exempt by an override' : 'unlimited'}${why}`;
   const { name, requests_per_unit, unit, unit_multiplier } = current_limit;
   const unitName = findName(unitNumbers, unit) ?? String(unit);
   const window = unit_multiplier ? `${unit_multiplier.value} × ${unitName}` : unitName;

@@ -1,3 +1,4 @@
+import { counted } from '../../base/texts.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
 import type { AuditLine } from '../../operate/answers/service.ts';
 
@@ -43,6 +44,6 @@ function stateText(state: unknown): string {
   if (effect !== undefined) return `${effect} until ${until}`;
   if (used !== undefined) return `${showCount({ currency }, used)} used`;
   if (recording !== undefined) return recording ? `recording until ${until ?? 'it is stopped'}` : 'no recording';
-  if (rules !== undefined) return `${rules} rules, hash ${hash}`;
+  if (rules !== undefined) return `${counted(Number(rules), 'rule')}, hash ${hash}`;
   return hash === undefined ? 'none' : `hash ${hash}`;
 }

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { printableJson, printableLines } from '../../base/printable.ts';
+import { counted } from '../../base/texts.ts';
 import type { Surroundings } from '../../cli/surroundings.ts';
 import type { Answers } from '../../operate/answers/all.ts';
 import { command, count, type Reasoned, type ServiceFlags, SHOW, withReason } from '../lab/commands/admin.ts';
@@ -126,7 +127,7 @@ function addDiffCommand(program: Command, { print, fail, isTerminal, env }: Surr
         const diff = diffRules(await loadRulesAt(before, [], settings), await loadRulesAt(after, [], settings));
         print(json ? printableJson(diffJson(diff)) : diffText(diff, paintFor(isTerminal, env.NO_COLOR)));
         const count = countDifferences(diff);
-        if (exitCode && count > 0) throw new CommandFailed(`${count} differences`);
+        if (exitCode && count > 0) throw new CommandFailed(counted(count, 'difference'));
       }),
     );
 }

@@ -1,4 +1,4 @@
-import type { Answer, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
+import { type Answer, limitedBy, type RequestDescriptor, type Verdict } from '../../engine/decide/decide.ts';
 import { isCommit } from '../../engine/holds/reports.ts';
 import { countedBy, type Entry, type Miss } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
@@ -136,8 +136,7 @@ export function pairVerdicts(
   ];
 }
 
-const withThoseBeside = (verdict: Verdict): readonly Verdict[] =>
-  isLimited(verdict) && verdict.beside ? [verdict, ...withThoseBeside(verdict.beside)] : [verdict];
+const withThoseBeside = (verdict: Verdict): readonly Verdict[] => (isLimited(verdict) ? limitedBy(verdict) : [verdict]);
 
 /** Excludes peeks, hits that are given back, and hits that a request reports as used. */
 const asksForHits = ({ hits }: RequestDescriptor, ...verdicts: readonly Verdict[]): boolean =>

@@ -1,4 +1,5 @@
 import { every } from '../../base/clock.ts';
+import { counted } from '../../base/texts.ts';
 import { countProblems, formatProblem } from '../../engine/rules/read/problem.ts';
 import { plainPath } from '../../engine/rules/reload/files.ts';
 import { checkRuleFiles } from '../../engine/rules/reload/load.ts';
@@ -34,9 +35,10 @@ export function openCandidateBook(
 const MAX_CANDIDATE_PROBLEMS = 20;
 
 function logCandidate({ state, ruleCount, domains, hash, problems }: BookFacts, log: Logger): void {
-  if (state === 'on') log.info(`trying a candidate: ${ruleCount} rules of ${domains.length} domains, hash ${hash}`);
+  if (state === 'on')
+    log.info(`trying a candidate: ${counted(ruleCount, 'rule')} of ${counted(domains.length, 'domain')}, hash ${hash}`);
   if (state === 'off') log.info('no candidate is active');
   if (state !== 'wrong') return;
   for (const problem of problems.slice(0, MAX_CANDIDATE_PROBLEMS)) log.error(formatProblem(problem));
-  log.error(`the candidate is invalid and not tried: ${countProblems(problems)} problems (see above)`);
+  log.error(`the candidate is invalid and not tried: ${counted(countProblems(problems), 'problem')} (see above)`);
 }

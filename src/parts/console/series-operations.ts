@@ -19,6 +19,7 @@ import type { Columns, SeriesAnswer } from './answers.ts';
 import type { Feed } from './feed.ts';
 import { ruleFields, slotFields } from './rule-fields.ts';
 import { MAX_RULES, NAMED_BY_CALLERS } from './rule-series.ts';
+import { mayConcern } from './timeline.ts';
 
 /** What the console's operations need of the service. */
 export interface FeedOptions extends AdminOptions {
@@ -30,6 +31,10 @@ export interface FeedOptions extends AdminOptions {
 
 export const NAMED_NOTE = `Limits whose names are made of callers' values are one, \`${NAMED_BY_CALLERS}\`, for clients that may not see these.`;
 
+const chosen = {
+  rule: { ...text, description: 'the path of one rule; absent: the service' },
+  descriptor: { ...text, description: `a client that the rule refuses: ${DESCRIPTOR_QUERY}` },
+};
 const seriesQuery = fields(
   {},
   {
@@ -37,8 +42,7 @@ const seriesQuery = fields(
       ...oneOf(...new Set([...rangeNames, ...historyRangeNames])),
       description: '60s (the default), 10m, 1h or 24h; with PROMETHEUS_URL also 7d and 30d',
     },
-    rule: { ...text, description: 'the path of one rule; absent: the service' },
-    descriptor: { ...text, description: `a client that the rule refuses: ${DESCRIPTOR_QUERY}` },
+    ...chosen,
   },
 );
 type SeriesQuery = ValueOf<typeof seriesQuery>;
@@ -72,10 +76,16 @@ export function seriesOperations(options: FeedOptions): readonly ApiOperation[] 
       summary: 'changes of the last day that explain a plot: of rules, overrides, the candidate, and the store',
       need: 'open',
       domains: 'selected',
-      answers: 'Changes since the start of the process, the oldest first, 200 at most.',
-      answer: ({ client, scope }) => ({
-        marks: options.feed.timeline.marks(shownBy(client.seesValues, options.hash), scope),
-      }),
+      query: fields({}, chosen),
+      answers:
+        'Changes since the start of the process, the oldest first, 200 at most. Of overrides, those that may concern the rule or the client.',
+      answer: ({ client, scope, query: { rule: path, descriptor } }) => {
+        const shown = shownBy(client.seesValues, options.hash);
+        const tree = options.rules();
+        const rule = path === undefined ? undefined : findRule(tree, path);
+        const isShown = tree && rule && mayConcern(tree, rule, descriptor, shown);
+        return { marks: options.feed.timeline.marks(shown, scope, isShown) };
+      },
     }),
   ];
 }

@@ -1,8 +1,10 @@
 import type { StandingOverride } from '../../engine/decide/overrides.ts';
+import { type Entry, match, withIds } from '../../engine/rules/match/match.ts';
+import type { Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
 import { type AdminOptions, type CandidateFacts, noCandidate } from '../../operate/admin/options.ts';
 import type { Scope } from '../../operate/admin/scope.ts';
-import { describeOverride, type Shown, shownEntries } from '../../operate/admin/shown.ts';
+import { describeOverride, listedOverride, type Shown } from '../../operate/admin/shown.ts';
 import type { StoreFacts } from '../../operate/observe/table.ts';
 import type { TimelineMark } from './answers.ts';
 
@@ -59,15 +61,44 @@ export class Timeline {
   }
 
   /** Those that a client may see, the oldest first; texts of reloads and problems name rules of all domains. */
-  marks(shown: Shown, scope: Pick<Scope, 'hasAll' | 'hasDomain'>): readonly TimelineMark[] {
-    const all = this.#marks.filter(({ override }) => !override || scope.hasDomain(override.domain));
+  marks(
+    shown: Shown,
+    scope: Pick<Scope, 'hasAll' | 'hasDomain'>,
+    isShown: (override: StandingOverride) => boolean = () => true,
+  ): readonly TimelineMark[] {
+    const all = this.#marks.filter(
+      ({ override }) => !override || (scope.hasDomain(override.domain) && isShown(override)),
+    );
     return all.map(({ override, ...mark }) => ({
       ...mark,
       text: scope.hasAll ? mark.text : (mark.text.split(/(?<=reloaded|rejected): /)[0] ?? ''),
-      ...(override && { domain: override.domain, entries: shownEntries(override.entries, shown) }),
+      ...(override && { domain: override.domain, entries: listedOverride(override, shown).entries }),
     }));
   }
 }
+
+/**
+ * Whether an override may apply to requests of a rule, or of one of its clients. One with wildcards may apply to all
+ * rules with its keys.
+ *
+ * @param client  the descriptor as it is shown; undefined: any
+ */
+export function mayConcern(tree: RuleTree, rule: Rule, client: string | undefined, shown: Shown) {
+  const counted = rule.levels.filter((_, at) => !rule.ids?.some((id) => id.at === at));
+  return (override: StandingOverride): boolean => {
+    const { domain, entries, wildcard } = override;
+    if (domain !== rule.domain) return false;
+    if (wildcard) return [rule.levels, counted].some((levels) => haveKeys(levels, entries));
+    if (client !== undefined) return listedOverride(override, shown).descriptor === client;
+    return [entries, ...withIds(tree, domain, entries)].some((sent) => {
+      const found = match(tree, domain, { entries: sent, requestLimit: undefined });
+      return 'rule' in found && found.rule.path === rule.path;
+    });
+  };
+}
+
+const haveKeys = (levels: readonly string[], entries: readonly Entry[]): boolean =>
+  levels.length === entries.length && entries.every(({ key }, at) => `${levels[at]}_`.startsWith(`${key}_`));
 
 function* changesOfService(last: TimelineState, now: TimelineState, nowMs: number): Iterable<Mark> {
   const { reload, problem, store } = now;

@@ -1,6 +1,7 @@
 import type { Monotonic } from '../../base/clock.ts';
 import { NearestTexts } from '../../base/nearest.ts';
 import { printable } from '../../base/printable.ts';
+import { counted } from '../../base/texts.ts';
 import { describeRulePlace } from '../../edge/listing/describe.ts';
 import { decodeRequest } from '../../edge/wire/codec.ts';
 import type { WireRequest } from '../../edge/wire/wire.ts';
@@ -152,7 +153,8 @@ function describeVerdict(
   verdict: Verdict,
   options: RequestLogOptions,
 ): string {
-  if (verdict.kind === 'unlimited') return `descriptor is unlimited by rule ${describeRulePlace(verdict.rule)}`;
+  if (verdict.kind === 'unlimited')
+    return `descriptor is ${verdict.exempt ? 'exempt by an override from' : 'unlimited by'} rule ${describeRulePlace(verdict.rule)}`;
   if (verdict.kind !== 'limited') {
     const reason = explainUnlimited(domain, descriptor, options);
     return `descriptor does not match any limit, no limits applied: ${reason}`;
@@ -160,7 +162,7 @@ function describeVerdict(
   const { rule, code } = verdict;
   const key = shownKey(domain, verdict, options);
   const what = `applying limit: ${describeApplied(verdict)}, rule ${describeRulePlace(rule)}, key ${key}`;
-  return `${what}: ${code}, ${descriptor.hits} hit${descriptor.hits === 1 ? '' : 's'}, ${leftOf(verdict)} remaining`;
+  return `${what}: ${code}, ${counted(descriptor.hits, 'hit')}, ${leftOf(verdict)} remaining`;
 }
 
 const shownEntries = (entries: readonly Entry[], { shownValue }: DecisionLogOptions): readonly Entry[] =>

@@ -140,7 +140,8 @@ function* examineCalls(calls: readonly RouteCalls[]): Iterable<Finding> {
 }
 
 function itemText({ shape, hits, isNegative }: LimitItem, { ownHits }: RouteCalls): string {
-  const count = hits === undefined || !ownHits ? '' : ` (${isNegative ? '-' : ''}${hits} hits)`;
+  const count =
+    hits === undefined || !ownHits ? '' : ` (${isNegative ? '-' : ''}${hits} ${hits === '1' ? 'hit' : 'hits'})`;
   return shapeText(shape) + count;
 }
 

@@ -199,15 +199,16 @@ export class Evidence {
       const verdict = verdicts[at];
       if (!verdict || !('rule' in verdict)) continue;
       if (replacesSlots(verdict)) this.#addSlotless(verdict.rule, descriptors[at]?.entries ?? [], caller);
-      if (verdict.kind !== 'limited') continue;
-      const { rule, decision } = verdict;
-      if (rule.ids !== undefined || rule.chargedLater || decision.holds !== undefined)
-        this.#addPaired(verdict, descriptors[at]?.entries ?? [], {
-          by: this.#proxies.identify(caller),
-          stated: descriptors[at]?.hits_addend?.value ?? hits,
-        });
-      if (decision.share && decision.code === 'OVER_LIMIT')
-        this.#addRefusedChild(verdict, descriptors[at]?.entries ?? []);
+      const { entries = [], hits_addend } = descriptors[at] ?? {};
+      for (let one = verdict.kind === 'limited' ? verdict : undefined; one; one = one.beside) {
+        const { rule, decision } = one;
+        if (rule.ids !== undefined || rule.chargedLater || decision.holds !== undefined)
+          this.#addPaired(one, entries, {
+            by: this.#proxies.identify(caller),
+            stated: hits_addend?.value ?? hits,
+          });
+        if (decision.share && decision.code === 'OVER_LIMIT') this.#addRefusedChild(one, entries);
+      }
     }
     if (this.#skips > 0) this.#skips--;
     else this.#sample(domain, descriptors, caller);

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { every } from '../../base/clock.ts';
 import { shareRuns } from '../../base/later.ts';
+import { counted } from '../../base/texts.ts';
 import { rfc3339 } from '../../base/times.ts';
 import { type PackedDomain, unpack } from '../../engine/rules/compile/packed.ts';
 import type { NodeSource } from '../../engine/rules/compile/tree-builder.ts';
@@ -96,7 +97,8 @@ function openNotifications(
       const added = replies.flatMap(({ notified }) => notified.filter(({ id }) => !known.has(id) && known.add(id)));
       const events = added.sort((one, other) => one.atMs - other.atMs).map(toListed);
       for (const event of events.slice(0, MAX_LOGGED)) log.warn(textOf(event));
-      if (events.length > MAX_LOGGED) log.warn(`${events.length - MAX_LOGGED} more limits passed a share (notify)`);
+      if (events.length > MAX_LOGGED)
+        log.warn(`${counted(events.length - MAX_LOGGED, 'more limit')} passed a share (notify)`);
       webhook?.add(events);
       listed.unshift(...events.toReversed());
       listed.splice(MAX_LISTED);

@@ -7,7 +7,7 @@ const refusedDescriptor = fields(
   {
     /** Without ids of the request. */
     entries,
-    outcome: oneOf('limited', 'unlimited', 'no_rule', 'no_domain', 'invalid_request_limit'),
+    outcome: oneOf('limited', 'unlimited', 'exempt', 'no_rule', 'no_domain', 'invalid_request_limit'),
   },
   {
     ...placeFields,

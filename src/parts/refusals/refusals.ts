@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import { placeFields } from '../../edge/listing/describe.ts';
-import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import { type Answer, limitedBy, type Verdict } from '../../engine/decide/decide.ts';
 import { BLOCK_COUNTER, describeApplied } from '../../engine/decide/overrides.ts';
 import { describeWouldRefuse, wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import { isShared } from '../../engine/holds/limits.ts';
@@ -74,9 +74,7 @@ export class RefusalSample {
     const kept = answer.verdicts
       .slice(0, MAX_DESCRIPTORS)
       .map((verdict, at) => describe(verdict, descriptors[at]?.entries ?? []));
-    const [first] = answer.verdicts;
-    for (let one = first?.kind === 'limited' ? first.beside : undefined; one; one = one.beside)
-      kept.push(describe(one, []));
+    for (const one of limitedBy(answer.verdicts[0]).slice(1)) kept.push(describe(one, []));
     const requestId = findRequestId(descriptors, answer);
     const spared = describeWouldRefuse(answer);
     this.#kept[this.#total++ % this.#max] = {
@@ -119,7 +117,11 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
   const counted = verdict.kind === 'limited' ? countedBy(verdict.found) : ofRule;
   const cut = counted.slice(0, MAX_ENTRIES).map(({ key, value }) => ({ key: keptText(key), value: keptText(value) }));
   if (verdict.kind !== 'limited')
-    return { entries: cut, outcome: verdict.kind, ...('rule' in verdict && { rule: verdict.rule.path }) };
+    return {
+      entries: cut,
+      outcome: 'exempt' in verdict ? 'exempt' : verdict.kind,
+      ...('rule' in verdict && { rule: verdict.rule.path }),
+    };
   const { rule, limit, label, policy, decision, hits } = verdict;
   const { limitRemaining, retryAfterMs, code } = decision;
   const isOver = code === 'OVER_LIMIT';

@@ -71,17 +71,16 @@ export class ReplayEngine {
   #describe(verdict: Verdict, domain: string): ReplayedDescriptor {
     switch (verdict.kind) {
       case 'limited': {
-        const { rule, found, code, limit, decision } = verdict;
+        const { rule, found, code, limit, decision, beside } = verdict;
         const { requestsPerUnit, windowMs, currency } = limit;
         const shown = {
           rule: rule.path,
           key: this.#keys(limit, domain, countedBy(found)), // children of shared limits are listed by themselves
           code,
           remaining: shownRemaining(verdict),
-          limit: requestsPerUnit,
-          windowMs,
           hits: verdict.hits,
-          ...(currency !== undefined && { currency }),
+          ...(!found.overridden && { limit: requestsPerUnit, windowMs, ...(currency !== undefined && { currency }) }),
+          ...(beside && { beside: this.#describe(beside, domain) }),
         };
         return code === decision.code ? shown : { ...shown, wouldRefuse: true };
       }

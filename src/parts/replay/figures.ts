@@ -1,5 +1,12 @@
 import { HurtKeys, type KeyBudget, type KeyRefusals, mostRefused, PeakHits } from './key-figures.ts';
-import type { RecordedRequest, ReplayedAnswer, ReplayedCode, ReplayedDescriptor, ReplayObserver } from './request.ts';
+import {
+  byRule,
+  type RecordedRequest,
+  type ReplayedAnswer,
+  type ReplayedCode,
+  type ReplayedDescriptor,
+  type ReplayObserver,
+} from './request.ts';
 
 /** Requests by outcome. */
 class Counts {
@@ -200,11 +207,9 @@ class Side extends Counts {
 
   add({ timeMs }: RecordedRequest, { code, descriptors }: ReplayedAnswer): void {
     this.count(code);
-    for (const descriptor of descriptors) {
-      if (descriptor.rule === undefined) continue;
-      const rule = this.#rules.get(descriptor.rule) ?? this.#begin(descriptor.rule);
-      rule.add(descriptor, timeMs, code === 'OK');
-    }
+    for (const descriptor of descriptors)
+      for (const one of byRule(descriptor))
+        (this.#rules.get(one.rule) ?? this.#begin(one.rule)).add(one, timeMs, code === 'OK');
   }
 
   #begin(path: string): RuleSide {

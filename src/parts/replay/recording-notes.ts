@@ -1,4 +1,5 @@
 import { present } from '../../base/group.ts';
+import { counted } from '../../base/texts.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import type { RecordedSettings } from '../lab/record/format.ts';
 import { HashedValues } from './hashed-values.ts';
@@ -43,11 +44,11 @@ export class RecordingNotes extends HashedValues {
       this.#differing.size > 0 && `the recording service used other settings: ${[...this.#differing].join(', ')}`,
       this.#sample < 1 &&
         `only requests of ${this.#sample * 100} % of the counters were recorded; other counters of these requests count fewer hits here than in the service, and refuse less`,
-      this.#dropped > 0 && `${this.#dropped} requests are missing: the rate exceeded RECORD_MAX_PER_SECOND`,
+      this.#dropped > 0 && `missing: ${counted(this.#dropped, 'request')}, as the rate exceeded RECORD_MAX_PER_SECOND`,
       unmatchable > 0 &&
-        `${unmatchable} requests have hashed values where these rules name values: the hashes matched none of them`,
+        `${counted(unmatchable, 'request')} with hashed values where these rules name values: the hashes matched none of them`,
       mismatched > 0 &&
-        `${mismatched} requests with hashed values met other rules in the service, though the rules match alike: a value looks like a hash, or other limits replace some`,
+        `${counted(mismatched, 'request')} with hashed values met other rules in the service, though the rules match alike: a value looks like a hash, or other limits replace some`,
     ]);
   }
 }

@@ -1,6 +1,6 @@
 import { present } from '../../base/group.ts';
 import { printable } from '../../base/printable.ts';
-import { count, percent, table } from '../../base/texts.ts';
+import { count, counted, percent, table } from '../../base/texts.ts';
 import { rfc3339 } from '../../base/times.ts';
 import { descriptorText } from '../../edge/listing/descriptor-text.ts';
 import { showMoney } from '../../engine/algorithms/money.ts';
@@ -23,7 +23,7 @@ export interface ReportSource {
 export const boundWarning = ({ untrackedRefusals, maxHurtKeys }: Figures): string | undefined =>
   untrackedRefusals === 0
     ? undefined
-    : `more than ${count(maxHurtKeys)} keys were refused: ${count(untrackedRefusals)} refusals of further keys are counted, but these keys are not listed as hurt, newly hurt or spared`;
+    : `more than ${count(maxHurtKeys)} keys were refused: those of further keys are counted (${count(untrackedRefusals)}), but these are not listed as hurt, newly hurt or spared`;
 
 /** The report as JSON. */
 export function reportJson({ figures, counts, warnings }: ReportSource): object {
@@ -87,17 +87,19 @@ export function reportText({ figures, counts: { broken, late, unmapped, examples
       : ` from ${rfc3339(firstMs)} to ${rfc3339(lastMs)} (${spanText(lastMs - firstMs)})`;
   const compared = against ? 'against, compared with rules' : 'compared with the recorded answers';
   const sections = present([
-    [`${count(rules.requests)} requests${span}`],
+    [`${counted(rules.requests, 'request')}${span}`],
     sideLines(rules, against ? 'rules' : 'all'),
     against && sideLines(against, 'against'),
     change && changeLines(change, compared),
     recorded && [`recorded answers: ${count(recorded.same)} of ${count(recorded.answers)} are the same`],
     labels && [
-      `labels: ${count(labels.wrong)} wrong refusals, ${count(labels.missed)} missed, of ${count(labels.labelled)}`,
+      `labels: ${counted(labels.wrong, 'wrong refusal')}, ${count(labels.missed)} missed, of ${count(labels.labelled)}`,
     ],
-    broken > 0 && [`${count(broken)} broken lines were skipped:`, ...examples.map((example) => `  ${example}`)],
-    late > 0 && [`${count(late)} requests were too far out of order to be sorted (--reorder)`],
-    unmapped > 0 && [`${count(unmapped)} requests get no descriptor from the mapping: they pass without being counted`],
+    broken > 0 && [`skipped ${counted(broken, 'broken line')}:`, ...examples.map((example) => `  ${example}`)],
+    late > 0 && [`${counted(late, 'request')} too far out of order to be sorted (--reorder)`],
+    unmapped > 0 && [
+      `${counted(unmapped, 'request')} without a descriptor from the mapping passed without being counted`,
+    ],
     ...warnings.map((warning) => [`warning: ${warning}`]),
   ]);
   return sections.map((lines) => lines.map(printable).join('\n')).join('\n\n');
@@ -136,7 +138,7 @@ function ruleLines(path: string, rule: RuleFigures): readonly string[] {
     lines.push(`  peak admitted   ${most} in ${spanText(windowMs)}, limit ${of}  ${readableKey(key)}`);
   }
   lines.push(...mostRefused.map(refusedLine));
-  if (untrackedRefusals > 0) lines.push(`  ${count(untrackedRefusals)} refusals of further keys`);
+  if (untrackedRefusals > 0) lines.push(`  ${counted(untrackedRefusals, 'refusal')} of further keys`);
   return lines.length === 0 ? [] : ['', path, ...lines];
 }
 

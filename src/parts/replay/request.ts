@@ -37,7 +37,7 @@ export interface ReplayedDescriptor {
   readonly key?: string | undefined;
   readonly code: ReplayedCode;
   readonly remaining?: number;
-  /** Admitted hits per window; absent without a limit. */
+  /** Admitted hits per window; absent without a limit of the rule, as under an override. */
   readonly limit?: number;
   readonly windowMs?: number;
   /** What the limit counts of the request: hits, or billionths of its currency for a budget. */
@@ -45,7 +45,19 @@ export interface ReplayedDescriptor {
   readonly currency?: string;
   /** Whether the limit refused in shadow mode. */
   readonly wouldRefuse?: true;
+  /** The answer of another rule, or of a requirement, that decides beside it. */
+  readonly beside?: ReplayedDescriptor;
 }
+
+/** The answers of all rules that decide on a descriptor. */
+export function* byRule(
+  first: ReplayedDescriptor | undefined,
+): Iterable<ReplayedDescriptor & { readonly rule: string }> {
+  for (let one = first; one; one = one.beside) if (hasRule(one)) yield one;
+}
+
+const hasRule = (one: ReplayedDescriptor): one is ReplayedDescriptor & { readonly rule: string } =>
+  one.rule !== undefined;
 
 /** The answer of one rule set to one request. */
 export interface ReplayedAnswer {

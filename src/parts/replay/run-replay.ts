@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { present } from '../../base/group.ts';
 import { printableJson } from '../../base/printable.ts';
-import { count } from '../../base/texts.ts';
+import { count, counted } from '../../base/texts.ts';
 import type { Surroundings } from '../../cli/surroundings.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { formatProblem } from '../../engine/rules/read/problem.ts';
@@ -191,7 +191,7 @@ async function openTraffic(
 function evictionNote(engines: readonly ReplayEngine[]): string | undefined {
   const evicted = Math.max(...engines.map((engine) => engine.evicted));
   if (evicted === 0) return undefined;
-  return `${evicted} counters were evicted, as in a service: MEMORY_MAX_COUNTERS, MEMORY_MAX_BYTES`;
+  return `evicted ${counted(evicted, 'counter')}, as in a service: MEMORY_MAX_COUNTERS, MEMORY_MAX_BYTES`;
 }
 
 /** Detects an access log that was read as a recording, of which no line is a request. */
@@ -204,7 +204,7 @@ const unreadNote = ({ rules }: Figures, { broken }: TrafficCounts, { mapping }: 
 function differences({ recorded }: Figures): string | undefined {
   if (!recorded) return 'no answers were recorded, so nothing can be verified';
   const differing = recorded.answers - recorded.same;
-  return differing === 0 ? undefined : `${differing} of ${recorded.answers} answers differ from the recorded ones`;
+  return differing === 0 ? undefined : `${differing} of ${counted(recorded.answers, 'answer')} not as recorded`;
 }
 
 /** Writes one line for each request, with its answer under the last rule set. */

@@ -1,4 +1,4 @@
-import { percent } from '../../base/texts.ts';
+import { counted, percent } from '../../base/texts.ts';
 import type { Figures } from './figures.ts';
 
 /** Upper bounds for the results of a replay; unbounded by default. */
@@ -24,11 +24,11 @@ export function exceeded({ rules, against, change }: Figures, thresholds: Thresh
     );
   const check = (what: string, count: number, of: number, max: number | undefined): void => {
     if (max === undefined || count <= max * of) return;
-    found.push(`${count} of ${of} requests ${what}, more than ${percent(max)}`);
+    found.push(`${count} of ${counted(of, 'request')} ${what}, more than ${percent(max)}`);
   };
   check('refused', last.refused, last.requests, maxRefused);
   check('newly refused', change?.newlyRefused ?? 0, change?.compared ?? 0, maxNewlyRefused);
   if (maxNewlyHurt !== undefined && change && change.keysNewlyHurt > maxNewlyHurt)
-    found.push(`${change.keysNewlyHurt} keys newly hurt, more than ${maxNewlyHurt}`);
+    found.push(`${counted(change.keysNewlyHurt, 'key')} newly hurt, more than ${maxNewlyHurt}`);
   return found;
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { counted } from '../../base/texts.ts';
 import { descriptorText, parseDescriptor } from '../../edge/listing/descriptor-text.ts';
-import { type Answer, decide, type RequestDescriptor, type Verdict } from '../../engine/decide/decide.ts';
+import { type Answer, decide, limitedBy, type RequestDescriptor, type Verdict } from '../../engine/decide/decide.ts';
 import { createOfflineDecider } from '../../engine/decide/offline.ts';
 import { wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import type { Entry } from '../../engine/rules/match/match.ts';
@@ -89,7 +89,7 @@ function differences({ domain, descriptors, expected }: RuleTest, answer: Answer
   const code = answer.overallCode;
   compare(expected.code, code, (wanted) => `expected ${wanted}, got ${code}`);
   for (const [at, first] of answer.verdicts.entries()) {
-    const verdict = ofRule(first, expected.rules?.[at]);
+    const verdict = limitedBy(first).find((one) => one.rule.path === expected.rules?.[at]) ?? first;
     const descriptor = answer.unmet?.descriptors[at] ?? descriptors[at];
     const shown = descriptor && descriptorText(descriptor.entries);
     const why = descriptor ? explain(rules, domain, descriptor).text : '';
@@ -99,13 +99,6 @@ function differences({ domain, descriptors, expected }: RuleTest, answer: Answer
     compare(expected.remaining?.[at], left, (wanted) => `${shown}: expected ${wanted} remaining, got ${left}: ${why}`);
   }
   return found;
-}
-
-/** The verdict of this rule if it is one of those on a descriptor; else the one that is shown. */
-function ofRule(first: Verdict, path: string | undefined): Verdict {
-  for (let one: Verdict | undefined = first; one?.kind === 'limited'; one = one.beside)
-    if (one.rule.path === path) return one;
-  return first;
 }
 
 const remainingText = (verdict: Verdict): string =>

@@ -1,5 +1,5 @@
 import { printableJson } from '../../base/printable.ts';
-import { table } from '../../base/texts.ts';
+import { counted, table } from '../../base/texts.ts';
 import type { Surroundings } from '../../cli/surroundings.ts';
 import { limitsInFlight } from '../../engine/holds/limits.ts';
 import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
@@ -62,10 +62,10 @@ export async function runUpstreamSimulation(
     return { limit: describeLimit(one), phases: phases.map((_, phase) => figuresOf(run, phase)) };
   });
   if (json) return print(printableJson({ capacity, ...source, change, limits: reports }));
-  const load = 'clients' in source ? `${source.clients} clients` : `${source.arrivals} requests per second arrive`;
+  const load = 'clients' in source ? counted(source.clients, 'client') : `arrivals: ${source.arrivals} per second`;
   print(
     [
-      `${upstream.workers} workers, ${upstream.workMs} ms for a request: ${round(capacity)} requests per second; ${load}`,
+      `${counted(upstream.workers, 'worker')}, ${upstream.workMs} ms for a request: ${round(capacity)} requests per second; ${load}`,
       ...reports.flatMap((report) => ['', report.limit, ...table([HEAD, ...report.phases.map(row)])]),
     ].join('\n'),
   );

@@ -58,7 +58,7 @@ async function tidy({ store, keepMs, clock, onDeleted, retention }: CollectorOpt
   else retention.failed(`the clock is ${rfc3339(nowMs)}, but there is no usage from the week before the last one`);
   const deleted = await store.tidy(mayDelete ? keptFromHour : 0, nowHour);
   if (deleted > 0)
-    onDeleted(`deleted usage from before ${rfc3339(keptFromHour * unitMs.HOUR)}: ${deleted} rows or files`);
+    onDeleted(`deleted usage from before ${rfc3339(keptFromHour * unitMs.HOUR)}, rows or files: ${deleted}`);
 }
 
 /** Whether what is old by a clock may be deleted. Usage of the last week may have been counted by the same clock. */

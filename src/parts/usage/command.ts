@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { counted } from '../../base/texts.ts';
 import { parseTime } from '../../base/times.ts';
 import type { Surroundings } from '../../cli/surroundings.ts';
 import { decimal, showCount, showMoney } from '../../engine/algorithms/money.ts';
@@ -84,7 +85,8 @@ async function fetchUsage(
   const rows: UsageAnswer['rows'][number][] = [];
   for (let part = 0; part < parts; part++) {
     const one = await call({ part, parts });
-    if (one.more > 0) throw new CommandFailed(`the service left out ${one.more} rows of part ${part} of ${parts}`);
+    if (one.more > 0)
+      throw new CommandFailed(`the service left out ${counted(one.more, 'row')} of part ${part} of ${parts}`);
     rows.push(...one.rows);
   }
   return { ...first, more: 0, rows: rows.sort(compareRows) };
@@ -122,7 +124,7 @@ function asTime(written: string | undefined): string | undefined {
 
 function renderUsage({ from, to, hits, spent = {}, more, rows }: UsageAnswer, paint: Paint): string {
   const amounts = Object.entries(spent).map(([currency, amount]) => showMoney(amount, currency));
-  const total = [...(hits > 0 || amounts.length === 0 ? [`${hits} hits`] : []), ...amounts].join(', ');
+  const total = [...(hits > 0 || amounts.length === 0 ? [counted(hits, 'hit')] : []), ...amounts].join(', ');
   const width = Math.max(0, ...rows.map((row) => showCount(row, row.hits).length));
   return [
     `${paint.strong(total)} from ${from} to ${to}`,

@@ -152,7 +152,7 @@ export class FileUsage implements UsageStore {
   async refused(): Promise<string | undefined> {
     const broken = (await readdir(this.#directory)).filter((name) => name.startsWith(BROKEN));
     if (broken.length === 0) return undefined;
-    return `${broken.length} files are broken and left out: ${broken.slice(0, MAX_NAMED).join(', ')}`;
+    return `broken files are left out (${broken.length}): ${broken.slice(0, MAX_NAMED).join(', ')}`;
   }
 
   async tidy(keptFromHour: number, nowHour: number): Promise<number> {

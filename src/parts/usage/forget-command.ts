@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { counted } from '../../base/texts.ts';
 import type { Surroundings } from '../../cli/surroundings.ts';
 import { parseDescriptor } from '../../edge/listing/descriptor-text.ts';
 import { command, onDescriptor, type Reasoned, type ServiceFlags, withReason } from '../lab/commands/admin.ts';
@@ -24,8 +25,8 @@ export function addForgetCommand(program: Command, { print, fail }: Surroundings
       const rows = first ? first.rows + (await forget()).rows : undefined;
       const found = { counters: counters?.counters.length ?? 0, ...(rows !== undefined && { usageRows: rows }) };
       if (json) return print(JSON.stringify(found));
-      print(`${found.counters} counters reset`);
-      print(rows === undefined ? 'this instance keeps no usage' : `${rows} rows of usage deleted`);
+      print(`${counted(found.counters, 'counter')} reset`);
+      print(rows === undefined ? 'this instance keeps no usage' : `${counted(rows, 'row')} of usage deleted`);
     }),
   );
 }

@@ -80,7 +80,7 @@ export class PostgresUsage implements UsageStore {
     );
     const refused = Number(rows[0]?.refused);
     if (refused === 0) return undefined;
-    return `the database has refused ${refused}${refused === MAX_COUNTED ? ' or more' : ''} rows, which are in the table weir_usage_quarantine`;
+    return `rows that the database refused are in the table weir_usage_quarantine: ${refused}${refused === MAX_COUNTED ? ' or more' : ''}`;
   }
 
   async report(

@@ -1,4 +1,5 @@
 import { take } from '../../base/slices.ts';
+import { counted } from '../../base/texts.ts';
 import { describeLimit } from '../../engine/rules/match/describe-limit.ts';
 import { placedNodes } from '../../engine/rules/match/level.ts';
 import type { Level, RuleTree } from '../../engine/rules/match/tree.ts';
@@ -37,8 +38,7 @@ export function about(settings: Pick<Settings, 'debug' | 'admin'>, { rules, debu
 }
 
 const count = ({ domains, rules }: RuleTree): string =>
-  `${plural(domains.size, 'domain')}, ${plural(rules.length, 'rule')}`;
-const plural = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
+  `${counted(domains.size, 'domain')}, ${counted(rules.length, 'rule')}`;
 
 /** A request that matches the first rule of the first domain. */
 function exampleRequest({ domains }: RuleTree): string {

@@ -1,4 +1,5 @@
 import { Later } from '../../base/later.ts';
+import { counted } from '../../base/texts.ts';
 import type { SiteSplit } from '../../engine/holds/claim.ts';
 import type { PackedDomain, PackedRules } from '../../engine/rules/compile/packed.ts';
 import type { RuleBook } from '../../engine/rules/reload/book.ts';
@@ -71,7 +72,7 @@ export function receiveRules(log: Logger, split?: SiteSplit) {
   const put = async (packed: PackedRules | undefined): Promise<void> => {
     if (packed && !inForce.has(packed)) {
       const { rules } = inForce.tree ? await inForce.replace(packed) : inForce.replaceAtOnce(packed); // no requests yet
-      log.debug(`received ${rules.length} rules from the control process`);
+      log.debug(`received ${counted(rules.length, 'rule')} from the control process`);
     }
     arrived.resolve();
   };

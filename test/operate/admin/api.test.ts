@@ -210,6 +210,15 @@ test('an override takes precedence over the rule until it is removed, and explai
   expect(await call('DELETE', '/api/v1/overrides', { ...name, reason: 'over' })).toMatchObject({ status: 404 });
 });
 
+test('a reason in the query of a change that takes a body is refused with the place where it belongs', async () => {
+  for (const path of ['/api/v1/candidate', '/api/v1/overrides'])
+    expect(await call('DELETE', `${path}?reason=over`)).toMatchObject({
+      status: 400,
+      body: { detail: 'the query is not valid: reason belongs in the body, which is JSON' },
+    });
+  expect(await call('DELETE', '/api/v1/candidate', { reason: 'over' })).toMatchObject({ status: 200 });
+});
+
 test('a counter of an exempted descriptor is shown with the exemption, and can be reset for the time afterwards', async () => {
   for (let hits = 0; hits < 3; hits++) await hit('olga');
   const named = { domain: 'demo', descriptor: entries('user=olga') };

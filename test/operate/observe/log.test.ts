@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
+import { counted } from '../../../src/base/texts.ts';
 
 const PROGRAM = join(__dirname, 'processes/log-lines.ts');
 const PROJECT = join(__dirname, '../../..');
@@ -35,5 +36,5 @@ test('a process that ends writes the lines for which a pipe had no room', async 
 test('lines that were lost since a pipe took none are counted in a line', async () => {
   const lines = await logged(2_000, 'logs more');
   const [said] = lines.slice(-1).map((line) => JSON.parse(line)['@message']);
-  expect(said).toContain(`${2_000 - (lines.length - 1)} lines of this log were lost`);
+  expect(said).toContain(`${counted(2_000 - (lines.length - 1), 'line')} of this log lost`);
 });

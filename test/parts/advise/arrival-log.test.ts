@@ -52,6 +52,16 @@ test('nothing is logged before the first collection, and each arrival is collect
   expect(log.take({ seed: 1, level: 0 }).arrivals).toEqual([]);
 });
 
+test('arrivals under an override, whose limit is not of the rule, are left out as those of an exempt caller are', () => {
+  const log = new ArrivalLog(fakeClock(START_MS));
+  log.take({ seed: 1, level: 0 });
+  const verdict = limited('ann', 10);
+  if (verdict.kind !== 'limited') throw new Error('the rule limits');
+  const found = { ...verdict.found, overridden: true } as const;
+  log.answered({ domain: 'demo', descriptors: [], hits_addend: 0 }, answerOf([{ ...verdict, found }]));
+  expect(log.take({ seed: 1, level: 0 }).arrivals).toEqual([]);
+});
+
 test('a process with too many arrivals drops half of the keys, and all processes drop the same ones', () => {
   const [busy, calm] = [new ArrivalLog(fakeClock(START_MS)), new ArrivalLog(fakeClock(START_MS))];
   for (const log of [busy, calm]) log.take({ seed: 9, level: 0 });

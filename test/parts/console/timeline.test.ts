@@ -1,6 +1,7 @@
 import '../../helpers/realm.ts';
 import type { StandingOverride } from '../../../src/engine/decide/overrides.ts';
-import { Timeline, type TimelineState } from '../../../src/parts/console/timeline.ts';
+import { mayConcern, Timeline, type TimelineState } from '../../../src/parts/console/timeline.ts';
+import { rulesFrom } from '../../helpers/rules.ts';
 
 const START_MS = 1_700_000_000_000;
 const HOUR_MS = 3_600_000;
@@ -56,6 +57,38 @@ test('an override is marked when it is set and when it ends, with its client for
   expect(textsOf(timeline)).toEqual(['Override set by ops: block', 'Override ended']);
   expect(shown(timeline)[0]).toMatchObject({ domain: 'demo', entries: block.entries });
   expect(timeline.marks(() => '(hidden)', whole)[0]).toMatchObject({ entries: [{ key: 'user', value: '(hidden)' }] });
+});
+
+test('of overrides, a rule has the marks of its own, and a client of it those of its own', () => {
+  const tree = rulesFrom(`
+domain: demo
+descriptors:
+  - { key: user, rate_limit: { unit: minute, requests_per_unit: 9 } }
+  - { key: user, value: eve, rate_limit: { unit: minute, requests_per_unit: 9 } }
+  - key: slot
+    descriptors: [{ key: id, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 9, ttl: 9s } }]
+`);
+  const on = (domain: string, key: string, value: string, wildcard?: true): StandingOverride => ({
+    ...{ ...block, domain, entries: [{ key, value }] },
+    ...(wildcard && { wildcard }),
+  });
+  const overrides = [
+    ...[on('demo', 'user', 'ann'), on('demo', 'user', 'eve'), on('demo', 'slot', 'a')],
+    ...[on('demo', 'user', 'a*', true), on('other', 'user', 'ann'), on('demo', 'user_id', 'ann')],
+  ];
+  const timeline = after({ overrides });
+  const values = (path: string, client?: string) => {
+    const rule = [...tree.rules].find((one) => one.path === path);
+    const shown = (value: string) => value;
+    return timeline
+      .marks(shown, whole, rule && mayConcern(tree, rule, client, shown))
+      .map(({ entries }) => entries?.map(({ value }) => value).join());
+  };
+  expect(values('demo.user')).toEqual(['ann', 'a*']);
+  expect(values('demo.user_eve')).toEqual(['eve', 'a*']);
+  expect(values('demo.slot.id')).toEqual(['a']);
+  expect(values('demo.user', 'user=ann')).toEqual(['ann', 'a*']);
+  expect(values('demo.user', 'user=bob')).toEqual(['a*']);
 });
 
 test('an override that a process finds at its start is not marked', () => {

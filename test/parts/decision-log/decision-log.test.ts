@@ -92,6 +92,12 @@ descriptors:
   expect(lines[0]).toContain(`key ${keys[0]}: OK`);
 });
 
+test('a descriptor that an override exempts is told from one of an unlimited rule', async () => {
+  const overrides = overridesFor('shop', [{ key: 'free', value: 'a' }], { kind: 'exempt' });
+  const { lines } = await logged(request('shop', 'free'), 1, {}, deciderOf(rules, { overrides }));
+  expect(lines[0]).toMatch(/: descriptor is exempt by an override from rule shop\.free \(rules\.yaml:\d+\)$/);
+});
+
 test('a replaced rule is marked, and an unknown domain is logged with the existing ones', async () => {
   const { lines } = await logged(request('shop', 'free', 'paid'), 1, {});
   expect(lines[0]).toMatch(

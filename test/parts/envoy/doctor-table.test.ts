@@ -107,7 +107,7 @@ test.each([
 
 test('the doctor says what each route sends, before the request is forwarded and when its stream ends', async () => {
   expect(await findings(rowOf('negative hits in RateLimitPerRoute'), RATES)).toContain(
-    `right ${AT}: calls with user; user (-1 hits) when the stream ends in domain d`,
+    `right ${AT}: calls with user; user (-1 hit) when the stream ends in domain d`,
   );
 });
 

@@ -145,6 +145,16 @@ test.each(symptoms)('%s is found within 60 s: %s', async (kind, _, send, details
   }
 });
 
+test('a check without a charge is found though a requirement that it does not meet is tighter', async () => {
+  const strict = 'domain: llm\nrequire: { keys: [team], limit: { unit: day, requests_per_unit: 1000000 } }';
+  const traffic = createProxiedTraffic(RULES.map((text) => text.replace('domain: llm', strict)));
+  await traffic.pass(60, () => {
+    unchargedTokens(traffic, A, true);
+    return false;
+  });
+  expect(traffic.findings.list()).toMatchObject([{ kind: 'check_without_charge', rule: 'llm.user' }]);
+});
+
 test('slots whose limit is named as overrides are have findings like others', async () => {
   const named = RULES.map((text) => text.replaceAll('ttl: 60s }', 'ttl: 60s, name: override }'));
   const traffic = createProxiedTraffic(named);

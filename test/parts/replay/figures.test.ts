@@ -127,7 +127,7 @@ test('the report warns about refused keys beyond the limit', () => {
     for (const [at, user] of ['anna', 'bert', 'carl', 'carl'].entries())
       figures.observe(requestAt(at), createAnswer(user, 'OK'), createAnswer(user, 'OVER_LIMIT'));
   expect(few.result()).toMatchObject({ change: { keysNewlyHurt: 2 }, untrackedRefusals: 2 });
-  expect(boundWarning(few.result())).toContain('more than 2 keys were refused: 2 refusals of further keys');
+  expect(boundWarning(few.result())).toContain('more than 2 keys were refused: those of further keys are counted (2)');
   expect(boundWarning(enough.result())).toBeUndefined();
 });
 

@@ -118,11 +118,39 @@ descriptors:
 `);
   const memory = { maxCounters: 10_000, maxBytes: 10_000_000 };
   const engine = new ReplayEngine(rules, { shadowMode: false, quotaMode: false, spend: 'each', memory });
-  const { descriptors } = engine.answer({ timeMs: 1_700_000_000_000, request: decodeRequest(requestOf('tenant=a')) });
+  const recorded = { timeMs: 1_700_000_000_000, request: decodeRequest(requestOf('tenant=a')) };
+  const { descriptors } = engine.answer(recorded);
   expect(descriptors).toEqual([
     expect.objectContaining({
       rule: 'demo.missing_customer.tenant',
       key: 'fixed_window.2|60000|4:demo|7:missing|8:customer|6:tenant|1:a',
     }),
   ]);
+  async function* traffic(): RecordedTraffic {
+    yield [recorded, recorded];
+  }
+  const { rules: figures } = await figuresOf(traffic(), engine);
+  expect(figures.refused).toBe(2); // the first request has spent the only hit
+  expect(figures.rules.get('demo.missing_customer.tenant')).toMatchObject({ requests: 2, refused: 2 });
+  expect(figures.rules.get('demo.tenant')).toMatchObject({ requests: 2, refused: 0 });
+});
+
+test("the limit of an override is not shown as that of the rule, and its keys' refusals are counted", async () => {
+  const rules = engineWith('requests_per_unit: 4');
+  const effect = { kind: 'limit', requestsPerUnit: 1, unit: 'HOUR' } as const;
+  const entries = [{ key: 'api', value: 'x' }];
+  const override = { domain: 'demo', entries, effect, untilMs: 1_700_000_060_000, by: '', reason: '' };
+  const request = decodeRequest(requestOf('api=x'));
+  async function* traffic(): RecordedTraffic {
+    yield [0, 1, 60_000].map((atMs, at) => ({
+      timeMs: 1_700_000_000_000 + atMs,
+      request,
+      ...(at === 0 && { overrides: [override] }),
+    }));
+  }
+  const { rules: figures } = await figuresOf(traffic(), rules);
+  expect(figures.rules.get('demo.api_x')).toMatchObject({
+    ...{ requests: 3, refused: 1 },
+    peak: { hits: 1, limit: 4, windowMs: 1_000 },
+  });
 });

@@ -288,7 +288,7 @@ test('a broken file is set aside and named, and costs no other usage', async () 
   expect(await store.refused()).toBeUndefined();
   expect((await store.report(all)).hits).toBe(2);
   expect(await store.refused()).toMatch(
-    /^2 files are broken and left out: broken-usage-.*short.*, broken-usage-.*junk/,
+    /^broken files are left out \(2\): broken-usage-.*short.*, broken-usage-.*junk/,
   );
   await store.tidy(0, 200);
   expect((await store.report(all)).hits).toBe(2);
@@ -380,7 +380,7 @@ test('a row that PostgreSQL refuses is set aside and counted, and the others are
   const rows = ['user=a', 'user=bad', 'user=b', 'user=c'].map((key) => rowOf(100, key, 1));
   expect(await store.refused()).toBeUndefined();
   await store.add('second', rows);
-  expect(await store.refused()).toBe('the database has refused 1 rows, which are in the table weir_usage_quarantine');
+  expect(await store.refused()).toBe('rows that the database refused are in the table weir_usage_quarantine: 1');
   expect((await store.report(all)).hits).toBe(3);
   const { rows: kept } = await client.query('SELECT row FROM weir_usage_quarantine');
   expect(JSON.parse(kept[0].row)).toMatchObject({ key: 'user=bad', hits: 1 });

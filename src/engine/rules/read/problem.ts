@@ -1,3 +1,5 @@
+import { counted } from '../../../base/texts.ts';
+
 /** A position in a rule file, or in a resource of a control plane. */
 export interface Place {
   /** The name of the file or the resource in messages. */
@@ -84,7 +86,7 @@ export function firstProblems(found: readonly Problem[]): readonly Problem[] {
   const next = left.find(isError) ?? (left[0] as Problem); // not empty
   const count = countProblems(left);
   const listed = next.line === undefined ? '' : ', which weir check lists';
-  return [...kept, { ...next, path: '', message: `and ${count} more problems${listed}`, count }];
+  return [...kept, { ...next, path: '', message: `and ${counted(count, 'more problem')}${listed}`, count }];
 }
 
 /** The number of problems in a list that `firstProblems` may have cut. */

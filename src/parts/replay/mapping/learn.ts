@@ -1,5 +1,6 @@
 import { present } from '../../../base/group.ts';
 import { printableJson } from '../../../base/printable.ts';
+import { counted } from '../../../base/texts.ts';
 import { fieldKind, headerAliases, type LogFields, toText } from '../readers/fields.ts';
 import type { LogFormatName } from '../readers/format-names.ts';
 import { parseTimeMs } from '../readers/times.ts';
@@ -42,7 +43,7 @@ export class LogSample {
     if (actions.length === 0)
       actions.push(['no known field in the log; see the table above', 'generic_key: { descriptor_value: all }']);
     return `${[
-      `# Learned from ${comment(source)}: ${this.lines} requests, format ${format}.`,
+      `# Learned from ${comment(source)}: ${counted(this.lines, 'request')}, format ${format}.`,
       '# Each list of actions makes one descriptor, as in the rate_limits of a route of Envoy. Keep those that',
       '# your proxy has, and delete the others.',
       '#',

@@ -1,4 +1,5 @@
 import { parse } from 'csv-parse/sync';
+import { counted } from '../../../base/texts.ts';
 import type { LineReader } from '../input.ts';
 import { fieldKind, type LogFields } from './fields.ts';
 import type { LogFormatName } from './format-names.ts';
@@ -109,7 +110,7 @@ function tableParser(): LineReader<LogFields> {
 function rowParser(names: Row, delimiter: string): LineReader<LogFields> {
   const toFields = (row: Row | string): LogFields | string => {
     if (typeof row === 'string') return row;
-    if (row.length !== names.length) return `expected ${names.length} values, got ${row.length}`;
+    if (row.length !== names.length) return `expected ${counted(names.length, 'value')}, got ${row.length}`;
     const fields: Record<string, string> = {};
     for (let at = 0; at < row.length; at++) fields[names[at] ?? ''] = row[at] ?? '';
     return fields;

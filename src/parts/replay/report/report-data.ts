@@ -1,7 +1,13 @@
 import type { RequestDescriptor } from '../../../engine/decide/decide.ts';
 import { codesBehind, MAX_RULES, OTHER_RULES } from '../figures.ts';
 import { BudgetedKeys, type KeyBudget } from '../key-figures.ts';
-import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor, ReplayObserver } from '../request.ts';
+import {
+  byRule,
+  type RecordedRequest,
+  type ReplayedAnswer,
+  type ReplayedDescriptor,
+  type ReplayObserver,
+} from '../request.ts';
 import { compareOutcomes, OutcomeSeries, type RequestOutcome, TimeAxis } from './time-axis.ts';
 
 /** Maximum number of keys, over all rules, whose requests are counted individually, at about 150 octets each. */
@@ -66,9 +72,12 @@ export class ReportData implements ReplayObserver {
   }
 
   #addDescriptor(descriptor: TimedDescriptor, before: ReplayedDescriptor | undefined, after: typeof before): void {
-    const [was, is] = [before?.rule, after?.rule];
-    if (was !== undefined) this.#addTo(was, descriptor, before, was === is ? after : undefined);
-    if (is !== undefined && was !== is) this.#addTo(is, descriptor, undefined, after);
+    const left = new Map(Array.from(byRule(after), (one) => [one.rule, one]));
+    for (const one of byRule(before)) {
+      this.#addTo(one.rule, descriptor, one, left.get(one.rule));
+      left.delete(one.rule);
+    }
+    for (const one of left.values()) this.#addTo(one.rule, descriptor, undefined, one);
   }
 
   #addTo(

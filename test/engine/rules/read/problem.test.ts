@@ -18,7 +18,7 @@ test('the first thousand problems are kept, and the others are counted', () => {
   expect(kept[MAX_KEPT_PROBLEMS - 1]).toEqual(problem(MAX_KEPT_PROBLEMS - 1));
   expect(kept.at(-1)).toEqual({
     ...problem(MAX_KEPT_PROBLEMS),
-    ...{ path: '', message: 'and 39000 more problems, which weir check lists', count: 39_000 },
+    ...{ path: '', message: 'and 39,000 more problems, which weir check lists', count: 39_000 },
   });
   expect(countProblems(kept)).toBe(40_000);
 });
