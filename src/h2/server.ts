@@ -57,8 +57,7 @@ export async function serve(router: Router, options: ServerOptions): Promise<Grp
   const checks = intermittent(checkIntervalMs(life), () => {
     const nowMs = monotonicMs();
     connections.forEach((lifeOfOne, connection) => {
-      connection.checkStalls(nowMs);
-      connection.checkIdle(nowMs);
+      connection.check(nowMs);
       lifeOfOne?.check(nowMs);
     });
     return connections.size > 0;

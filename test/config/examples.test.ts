@@ -405,3 +405,12 @@ test('the default rules have no warnings', async () => {
 });
 
 test('every schedule has its example', () => expect(Object.keys(schedules).sort()).toEqual(names));
+
+const FAMOUS = fileURLToPath(new URL('../../config/famous/', import.meta.url));
+
+test.each(readdirSync(FAMOUS))('a famous limiter loads without a warning that it does not explain: %s', (name) => {
+  const loaded = loadRules([{ path: FAMOUS + name, name }], { mergeDomains: false });
+  const isExplained = readFileSync(FAMOUS + name, 'utf8').includes('weir check warns of such a burst');
+  const burst = expect.objectContaining({ message: expect.stringMatching(/^is below the rate/) });
+  expect(loaded).toMatchObject({ ok: true, warnings: isExplained ? [burst] : [] });
+});

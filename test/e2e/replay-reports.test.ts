@@ -130,8 +130,10 @@ test('an access log passed as a recording is reported', async () => {
 test('a simulation is the same for the same seed, and its recording replays to the same report', async () => {
   const recording = join(folder, 'nat.ndjson');
   const simulate = ['simulate', '--scenario', 'nat', '--json', '--seed', '3'];
-  const [one, other] = await Promise.all([weir(...simulate, '--out', recording), weir(...simulate)]);
+  const page = join(folder, 'nat.html');
+  const [one, other] = await Promise.all([weir(...simulate, '--out', recording), weir(...simulate, '--html', page)]);
   expect(other).toEqual(one);
+  expect(readFileSync(page, 'utf8')).not.toMatch(/replay/i);
   const { lines: _, ...report } = JSON.parse(one.stdout);
   expect(report).toMatchObject({ requests: expect.any(Number), labels: { missed: 0 } });
   expect(report.rules['demo.remote_address'].refused).toBeGreaterThan(0);

@@ -1,7 +1,9 @@
+import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { accepts, freePort, type Running, start } from './process.ts';
 import { envoy as envoyBinary } from './tools.ts';
 
@@ -29,6 +31,18 @@ export async function runEnvoy(config: string, ports: readonly number[], threads
   envoy.exited.then(() => rm(folder, { recursive: true }));
   for (const port of ports) await envoy.waitFor(() => accepts(port));
   return envoy;
+}
+
+/** Envoy's answer to a configuration: what it says of one that it accepts, or of the first problem. */
+export async function validateEnvoy(config: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'validate-'));
+  const path = join(folder, 'envoy.yaml');
+  await writeFile(path, config);
+  const ran = await promisify(execFile)(await envoyBinary(), ['--mode', 'validate', '-c', path]).catch(
+    (error) => error,
+  );
+  await rm(folder, { recursive: true });
+  return ran.stdout + ran.stderr;
 }
 
 /**

@@ -59,7 +59,6 @@ export function tryCandidate({
   const turns: (() => void)[] = [];
   const trial = new Trial({
     decider: { ...common, estimates: createEstimates() },
-    liveRules: () => live,
     counters: {
       ...{ ledger, counters: ownCounters(createCounterKeys('candidate|')), evicted: () => 0 },
       setTime: (ms) => {

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import cluster from 'node:cluster';
+import cluster, { type Worker } from 'node:cluster';
 import type { Clock } from '../../base/clock.ts';
 import { serveAsWorker } from '../../serve/decider/worker.ts';
 import { CannotStart } from '../../serve/parts/start-up.ts';
@@ -34,8 +34,8 @@ export async function runService(
 ): Promise<void> {
   try {
     const settings = await readSettings(env, rules);
-    if (cluster.worker) {
-      const close = await serveAsWorker(settings, clock, cluster.worker);
+    if (!control) {
+      const close = await serveAsWorker(settings, clock, cluster.worker as Worker); // has no control process
       collectCheaply();
       onSignal(() => close());
       return onOpen();

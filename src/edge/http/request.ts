@@ -17,6 +17,15 @@ export class CallerDisconnected extends Error {
   override readonly name = 'CallerDisconnected';
 }
 
+/** A body that is being read. Its chunks are copied into one buffer, as a client may send millions of tiny ones. */
+interface PartialBody {
+  readonly maxBytes: number;
+  readonly done: (body: Buffer | undefined) => void;
+  readonly fail: (reason: CallerDisconnected) => void;
+  readonly parts: JoinedParts;
+  isTooLong: boolean;
+}
+
 /**
  * A request, from its head until its response is closed. Its body is consumed from the start. `readBody` keeps it;
  * otherwise it is discarded, so that it neither stays in memory nor blocks the requests behind it.
@@ -33,7 +42,7 @@ export class HttpRequest extends IncomingMessage {
   #onFirst: (() => void) | undefined;
   #isGone = false;
   #receivedBytes = 0;
-  #body: BodyBuffer | undefined;
+  #body: PartialBody | undefined;
 
   /**
    * Starts to charge for the request and to consume its body.
@@ -44,6 +53,7 @@ export class HttpRequest extends IncomingMessage {
   open(chargeConnection: (bytes: number) => void, turns: InputTurns | undefined): void {
     this.#chargeConnection = chargeConnection;
     this.#turns = turns;
+    this.url = this.url?.replace(/^https?:\/\/[^/?]*\/?/i, '/'); // absolute form (RFC 9112, 3.2.2)
     this.#headBytes = headBytes(this);
     this.charge(0);
     this.on('data', this.#receive).once('end', () => this.#endBody());
@@ -110,7 +120,7 @@ export class HttpRequest extends IncomingMessage {
    */
   readBody(maxBytes: number): Promise<Buffer | undefined> {
     return new Promise((done, fail) => {
-      this.#body = new BodyBuffer(maxBytes, done, fail);
+      this.#body = { maxBytes, done, fail, parts: new JoinedParts(), isTooLong: false };
     });
   }
 
@@ -118,9 +128,12 @@ export class HttpRequest extends IncomingMessage {
     this.#turns?.spend(CHUNK_UNITS);
     this.#receivedBytes += chunk.length;
     if (this.#receivedBytes > MAX_DRAINED_BYTES) return this.#abandonBody();
-    if (!this.#body) return;
-    this.#body.push(chunk);
-    this.charge(this.#body.length * BODY_FACTOR);
+    const body = this.#body;
+    if (!body) return;
+    body.isTooLong ||= body.parts.length + chunk.length > body.maxBytes;
+    if (body.isTooLong) body.parts.release();
+    else body.parts.add(chunk, 0, chunk.length, body.maxBytes);
+    this.charge(body.parts.length * BODY_FACTOR);
   };
 
   #abandonBody(): void {
@@ -134,8 +147,9 @@ export class HttpRequest extends IncomingMessage {
     const body = this.#body;
     this.#body = undefined;
     if (!body) return;
-    this.#turns?.spend(body.length); // it is decoded next
-    body.end();
+    const { bytes, length } = body.parts;
+    this.#turns?.spend(length); // it is decoded next
+    body.done(body.isTooLong ? undefined : bytes.subarray(0, length));
   }
 }
 
@@ -144,36 +158,4 @@ function headBytes({ url = '', rawHeaders }: IncomingMessage): number {
   let length = url.length;
   for (const text of rawHeaders) length += text.length;
   return REQUEST_BYTES + 2 * length + (rawHeaders.length / 2) * HEADER_BYTES;
-}
-
-/** A partial body. Chunks are copied into one buffer, as a client may send millions of tiny ones. */
-class BodyBuffer {
-  readonly #maxBytes: number;
-  readonly #done: (body: Buffer | undefined) => void;
-  readonly fail: (reason: CallerDisconnected) => void;
-  readonly #parts = new JoinedParts();
-  #isTooLong = false;
-
-  constructor(maxBytes: number, done: (body: Buffer | undefined) => void, fail: (reason: CallerDisconnected) => void) {
-    this.#maxBytes = maxBytes;
-    this.#done = done;
-    this.fail = fail;
-  }
-
-  get length(): number {
-    return this.#parts.length;
-  }
-
-  push(chunk: Buffer): void {
-    if (!this.#isTooLong && this.length + chunk.length <= this.#maxBytes) {
-      this.#parts.add(chunk, 0, chunk.length, this.#maxBytes);
-      return;
-    }
-    this.#isTooLong = true;
-    this.#parts.release();
-  }
-
-  end(): void {
-    this.#done(this.#isTooLong ? undefined : this.#parts.bytes.subarray(0, this.length));
-  }
 }

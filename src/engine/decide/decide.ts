@@ -6,7 +6,7 @@ import type { Limit } from '../holds/limits.ts';
 import type { Entries, LedgerEntry } from '../ledger/debit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type StoreBudget, storeCall } from '../ledger/store-budget.ts';
-import type { Counted, Miss } from '../rules/match/match.ts';
+import type { Counted, Match, Miss } from '../rules/match/match.ts';
 import type { Rule, RuleLimit } from '../rules/match/tree.ts';
 import { asPassed, isResponse } from './outcomes.ts';
 import {
@@ -39,8 +39,8 @@ export type Verdict =
       readonly rule: Rule;
       /** The keys under which statistics are kept: see `Match`. */
       readonly levels: readonly string[];
-      /** What names its counter: see `Match`. */
-      readonly found: Counted;
+      /** What names its counter, and whether an override decides: see `Match`. */
+      readonly found: Counted & Pick<Extract<Match, { kind: 'limited' }>, 'overridden'>;
       /** The tightest of the limits that apply, its label and policy, and its algorithm's decision. */
       readonly limit: Limit;
       readonly label: LimitLabel;

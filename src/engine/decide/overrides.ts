@@ -26,8 +26,6 @@ export type OverrideEffect =
   | { readonly kind: 'limit'; readonly requestsPerUnit: number; readonly unit: Unit }
   | { readonly kind: 'block' | 'exempt' };
 
-/** The name of the limit of an override. */
-export const OVERRIDE = 'override';
 /** The counter of the limit that represents a block. */
 export const BLOCK_COUNTER = 'override|block';
 /** The text for such a limit. */
@@ -204,7 +202,7 @@ export class Overrides {
     const counter = effect.kind === 'block' ? BLOCK_COUNTER : epochCounter(windowMs);
     return {
       limit: { algorithm: 'fixed_window', alignment: 'epoch', requestsPerUnit, soft: 0, windowMs, counter },
-      label: { name: OVERRIDE, unit, unitMultiplier: 1 },
+      label: { name: 'override', unit, unitMultiplier: 1 },
       policy: {},
       endsAtMs: untilMs,
     };

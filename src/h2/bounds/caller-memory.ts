@@ -109,7 +109,6 @@ export class CallerMemory {
     while (port?.isFull) if (!port.retireOne()) return undefined;
     while (!this.#fits(bytes)) if (!this.#resetLarge(bytes) && !this.#all.retireOne()) return undefined;
     const account = new Account(bytes, this.#move, port ? [this.#all, port] : [this.#all], holder);
-    account.isOpen = true;
     this.#baseBytes += bytes;
     this.#classes[account.sizeClass]?.add(account);
     for (const limit of account.limits) limit.add(account);
@@ -212,7 +211,7 @@ class Account implements MemoryAccount {
   sizeClass = 0;
   /** Whether it has shrunk below that class since it entered. */
   hasLeft = false;
-  isOpen = false;
+  isOpen = true;
   isRetired = false;
 
   constructor(

@@ -24,23 +24,8 @@ const UNPACK_UNITS = 150;
 /** Unpacked octets of a stream's message per unit of work. */
 const OCTETS_PER_SIDE_UNIT = 64;
 
-/** Shared for the same reason as `unreadError`. */
-const TOO_EARLY = new GrpcError(status.RESOURCE_EXHAUSTED, 'too many messages at once: wait for answers');
-
 /** Maximum delay of Node's timers. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
-
-const unreadErrors = new WeakMap<MethodLimits, GrpcError>();
-
-/** A shared error, since a client that does not read may have thousands of calls refused in a turn. */
-function unreadError(limits: MethodLimits): GrpcError {
-  const known = unreadErrors.get(limits);
-  if (known) return known;
-  const details = `${UNREAD}: more than ${limits.maxUnreadBytes} bytes are unread`;
-  const error = new GrpcError(status.RESOURCE_EXHAUSTED, details);
-  unreadErrors.set(limits, error);
-  return error;
-}
 
 /**
  * A call of a `Method`, slower than `UnaryCall` and bounded by the method's limits. The message of a unary or
@@ -104,7 +89,7 @@ export class MethodCall implements Receiver, PendingCall {
   }
 
   get connection(): CallSource {
-    return this.#stream.peer.source;
+    return this.#stream.peer;
   }
 
   get dueAtMs(): number {
@@ -142,8 +127,11 @@ export class MethodCall implements Receiver, PendingCall {
       this.#request = ownCopy(bytes, from, to);
       return;
     }
-    if (this.#stream.peer.unreadBytes() > this.#limits.maxUnreadBytes) throw unreadError(this.#limits); // stops reading further messages
-    if (this.#isTooEarly(to - from)) throw TOO_EARLY;
+    // an error also stops reading further messages
+    const { maxUnreadBytes } = this.#limits;
+    if (this.#stream.peer.unreadBytes() > maxUnreadBytes)
+      throw tooMuch(`${UNREAD}: more than ${maxUnreadBytes} bytes are unread`);
+    if (this.#isTooEarly(to - from)) throw tooMuch('too many messages at once: wait for answers');
     const message = this.#method.decode(ownCopy(bytes, from, to));
     this.#guard(() => this.#incoming?.message(message));
   }
@@ -256,3 +244,5 @@ export class MethodCall implements Receiver, PendingCall {
     }
   }
 }
+
+const tooMuch = (details: string): GrpcError => new GrpcError(status.RESOURCE_EXHAUSTED, details);

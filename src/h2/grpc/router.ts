@@ -83,7 +83,7 @@ export class Router {
   /** @returns undefined if the request has been answered */
   open(stream: Stream, requestHead: RequestHead): Receiver | undefined {
     const head = readCallHead(requestHead, this.#detailHeader);
-    if (typeof head === 'number') return new Refusal(() => answerPlainly(stream, head));
+    if (typeof head === 'number') return drained(() => answerPlainly(stream, head));
     const open = this.#methods.get(head.path);
     if (open && !Number.isNaN(head.timeoutMs) && isEncoding(head.encoding)) return open(stream, head);
     let answer = this.#failures.get(head);
@@ -111,25 +111,13 @@ const callFailure = ({ timeoutMs, encoding }: CallHead): Failure =>
     ? { code: status.INTERNAL, details: 'grpc-timeout must be up to 8 digits and one of H, M, S, m, u, n' }
     : { code: status.UNIMPLEMENTED, details: `grpc-encoding ${echoed(encoding)} is not supported` };
 
+const ignore = (): void => {};
+
 /** Drains a request before answering it, since HTTP clients send everything before they read. */
-class Refusal implements Receiver {
-  readonly #answer: () => void;
-
-  constructor(answer: () => void) {
-    this.#answer = answer;
-  }
-
-  data(): void {}
-
-  end(): void {
-    this.#answer();
-  }
-
-  cancelled(): void {}
-}
+const drained = (answer: () => void): Receiver => ({ data: ignore, end: answer, cancelled: ignore });
 
 const refusedCall = (stream: Stream, refusal: Failure): Receiver =>
-  new Refusal(() => stream.headOnly(refusalHead(refusal)));
+  drained(() => stream.headOnly(refusalHead(refusal)));
 
 function answerPlainly(stream: Stream, problem: NotGrpc | 431): void {
   const { head, body } = plainAnswers[problem];

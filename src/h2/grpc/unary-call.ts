@@ -4,7 +4,7 @@ import { type CallQueue, type Cost, EXPIRY_UNITS, type PendingCall } from '../bo
 import type { LateCalls } from '../bounds/late-calls.ts';
 import { giveBack, takeBuffer } from '../bounds/spare-buffers.ts';
 import { uint32, writeUint32 } from '../http2/octets.ts';
-import type { PeerSource, Receiver, Stream } from '../http2/stream.ts';
+import type { Peer, Receiver, Stream } from '../http2/stream.ts';
 import { type Failure, failureHead, HEAD, OK_TRAILERS, refusalHead, tooLate } from './answers.ts';
 import type { CallHead } from './call-head.ts';
 import { unpackedBound } from './compression.ts';
@@ -22,7 +22,7 @@ export interface Admission {
   /** Records a call that ended without an answer. */
   missed(
     by: 'late' | 'cancelled',
-    call: Partial<Pick<UnaryCall<never>, 'connection'>> & Pick<UnaryCall<never>, 'header'>,
+    call: Pick<UnaryCall<never>, 'header'> & { readonly connection?: Pick<Peer, 'address'> },
   ): void;
 }
 
@@ -85,8 +85,8 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
     return this.#head.timeoutMs - this.#waitedMs;
   }
 
-  get connection(): PeerSource {
-    return this.#stream.peer.source;
+  get connection(): Peer {
+    return this.#stream.peer;
   }
 
   get expiresAtMs(): number {

@@ -111,9 +111,19 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
     this.#close();
   }
 
-  /** Records whether the connection is idle, about once a second however often it is called. */
-  checkIdle(nowMs: number): void {
-    if (this.#isOver || nowMs - this.#judgedAtMs < IDLE_MS) return;
+  /**
+   * Ends the connection or streams that have stalled for too long, and records about once a second whether the
+   * connection is idle. Call at least once a second.
+   */
+  check(nowMs: number): void {
+    if (this.#isOver) return;
+    this.#pace.pauseOrResume();
+    try {
+      this.#pace.check(nowMs, this.#stalledSince());
+    } catch (error) {
+      return this.#fail(error);
+    }
+    if (nowMs - this.#judgedAtMs < IDLE_MS) return;
     this.#account.markIdle(this.#isIdle);
     this.#judgedAtMs = nowMs;
     this.#judgedStreamId = this.#exchanges.streams.lastId;
@@ -128,17 +138,6 @@ export class Http2Connection implements FrameReceiver, OutputObserver, Exchanges
   /** Whether streams are open. */
   get isInUse(): boolean {
     return this.#exchanges.streams.openCount > 0;
-  }
-
-  /** Ends the connection or streams that have stalled for too long. Call about once a second. */
-  checkStalls(nowMs: number): void {
-    if (this.#isOver) return;
-    this.#pace.pauseOrResume();
-    try {
-      this.#pace.check(nowMs, this.#stalledSince());
-    } catch (error) {
-      this.#fail(error);
-    }
   }
 
   #stalledSince(): number | undefined {

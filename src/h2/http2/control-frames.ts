@@ -127,10 +127,9 @@ export class ControlFrames {
       case Setting.ENABLE_PUSH:
         if (value > 1) throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'ENABLE_PUSH must be 0 or 1');
         return;
-      case Setting.MAX_FRAME_SIZE:
+      case Setting.MAX_FRAME_SIZE: // this server's frames have the default size at most, which all clients accept
         if (value < DEFAULT_MAX_FRAME_SIZE || value > MAX_FRAME_SIZE_LIMIT)
           throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'MAX_FRAME_SIZE must be from 2^14 to 2^24-1');
-        this.#exchanges.send.setMaxFrameSize(value);
     }
   }
 

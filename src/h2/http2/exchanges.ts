@@ -5,7 +5,7 @@ import type { Http2Limits } from './limits.ts';
 import type { Output } from './output.ts';
 import type { RequestHead } from './request-head.ts';
 import { SendQueue, type SendQueueOwner } from './send-queue.ts';
-import type { PeerSource, PeerState, Receiver, Stream, StreamWriter } from './stream.ts';
+import type { Peer, Receiver, Stream, StreamWriter } from './stream.ts';
 import { StreamTable } from './stream-table.ts';
 
 /** The layer above a connection. */
@@ -26,15 +26,15 @@ export interface ExchangesObserver {
 }
 
 /** The requests and answers of one connection, each on a stream of its own (RFC 9113, 8.1). */
-export class Exchanges implements StreamWriter, PeerState, PeerSource, SendQueueOwner {
+export class Exchanges implements StreamWriter, SendQueueOwner {
   readonly limits: Http2Limits;
   readonly handler: ConnectionHandler;
   readonly output: Output;
   readonly budget: Budget;
   readonly streams = new StreamTable();
   readonly send: SendQueue;
-  waiting: PeerSource['waiting'];
-  waitingCostly: PeerSource['waitingCostly'];
+  waiting: Peer['waiting'];
+  waitingCostly: Peer['waitingCostly'];
   hasMuchInput = false;
   sideStreams = 0;
   readAtMs = 0;
@@ -47,10 +47,6 @@ export class Exchanges implements StreamWriter, PeerState, PeerSource, SendQueue
     this.#observer = observer;
     this.budget = new Budget(limits.controlFrames, limits.controlFramesPerSecond);
     this.send = new SendQueue(output, this);
-  }
-
-  get source(): PeerSource {
-    return this;
   }
 
   get address(): PeerAddress | undefined {

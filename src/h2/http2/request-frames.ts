@@ -5,7 +5,7 @@ import { Flag, FrameType } from './frames.ts';
 import { type Head, HeadCache } from './head-cache.ts';
 import { HeaderBlocks } from './header-blocks.ts';
 import type { Http2Limits } from './limits.ts';
-import { findTrailersProblem } from './request-head.ts';
+import { findFieldProblem } from './request-head.ts';
 import { Stream } from './stream.ts';
 
 /** Control frames allowed per request, two of each kind that legitimate clients send. */
@@ -95,7 +95,7 @@ export class RequestFrames {
     const fail = (code: ErrorNumber, problem: string) => this.#exchanges.failStream(stream, code, problem);
     if (stream.hasAllOfRequest) return fail(ErrorCode.STREAM_CLOSED, 'HEADERS after the end of a request');
     if (!(flags & Flag.END_STREAM)) return fail(ErrorCode.PROTOCOL_ERROR, 'trailers must end the request');
-    const problem = fields === 'too large' ? 'the trailers are too large' : findTrailersProblem(fields);
+    const problem = fields === 'too large' ? 'the trailers are too large' : findFieldProblem(fields);
     if (problem !== undefined) return fail(ErrorCode.PROTOCOL_ERROR, problem);
     this.#endRequest(stream, NO_BYTES, 0, 0);
   }

@@ -28,7 +28,7 @@ export function readHead(fields: readonly HeaderField[]): RequestHead | string {
     pseudo.set(name, value);
   }
   const others = fields.slice(pseudo.size);
-  const problem = [...fields.filter(({ isWellFormed }) => !isWellFormed).map(malformed)][0] ?? findProblem(others);
+  const problem = findFieldProblem(fields, others);
   if (problem !== undefined) return problem;
   const method = pseudo.get(':method');
   const path = pseudo.get(':path') ?? '';
@@ -43,15 +43,15 @@ export function readHead(fields: readonly HeaderField[]): RequestHead | string {
   return { method, path, fields: others, contentLength: length === undefined ? undefined : Number(length) };
 }
 
-/** The reason why trailers are malformed, or undefined if they are valid. */
-export function findTrailersProblem(fields: readonly HeaderField[]): string | undefined {
-  return [...fields.filter(({ isWellFormed }) => !isWellFormed).map(malformed)][0] ?? findProblem(fields);
-}
-
-const malformed = ({ name }: HeaderField): string => `the field ${JSON.stringify(name.slice(0, 100))} is malformed`;
-
-function findProblem(fields: readonly HeaderField[]): string | undefined {
-  for (const { name, value } of fields) {
+/**
+ * The reason why fields are malformed, or undefined if they are valid.
+ *
+ * @param others  those after the pseudo-headers; trailers have none
+ */
+export function findFieldProblem(fields: readonly HeaderField[], others = fields): string | undefined {
+  const malformed = fields.find(({ isWellFormed }) => !isWellFormed);
+  if (malformed) return `the field ${JSON.stringify(malformed.name.slice(0, 100))} is malformed`;
+  for (const { name, value } of others) {
     if (name.startsWith(':')) return `pseudo-header ${name} follows a regular field`;
     if (connectionFields.has(name)) return `${name} is not allowed in HTTP/2`;
     if (name === 'te' && value !== 'trailers') return 'te must be trailers';

@@ -28,7 +28,6 @@ export class SendQueue {
   /** The connection's window. */
   #window = DEFAULT_WINDOW;
   #initialStreamWindow = DEFAULT_WINDOW;
-  #maxFrameSize = DEFAULT_MAX_FRAME_SIZE;
   #mustEmptyTable = false;
   /** Octets that wait for the client's windows. */
   bufferedBytes = 0;
@@ -46,7 +45,7 @@ export class SendQueue {
   /** @param body  only used during the call, up to `length` */
   answer(stream: Stream, head: Uint8Array, body: Uint8Array, length: number, trailers: Uint8Array): void {
     this.#sendBlock(stream, head, 0);
-    const fits = length <= this.#streamWindow(stream) && length <= this.#window && length <= this.#maxFrameSize;
+    const fits = length <= this.#streamWindow(stream) && length <= this.#window && length <= DEFAULT_MAX_FRAME_SIZE;
     if (!fits || stream.buffered.length > 0) {
       this.data(stream, ownCopy(body, 0, length));
       return this.end(stream, trailers);
@@ -126,10 +125,6 @@ export class SendQueue {
     }
   }
 
-  setMaxFrameSize(value: number): void {
-    this.#maxFrameSize = value;
-  }
-
   /** Makes the next block announce an empty table, as the client may have shrunk its header table (RFC 7541, 4.2). */
   emptyTable(): void {
     this.#mustEmptyTable = true;
@@ -147,7 +142,7 @@ export class SendQueue {
   /** Sends as much of the buffered data as the windows allow, then the answer's end if nothing is left. */
   #send(stream: Stream): void {
     for (let bytes = stream.buffered[0]; bytes; bytes = stream.buffered[0]) {
-      const room = Math.min(this.#streamWindow(stream), this.#window, this.#maxFrameSize, DEFAULT_MAX_FRAME_SIZE);
+      const room = Math.min(this.#streamWindow(stream), this.#window, DEFAULT_MAX_FRAME_SIZE);
       if (room <= 0) return this.#wait(stream);
       const length = Math.min(room, bytes.length);
       this.#output.frame(FrameType.DATA, 0, stream.id, bytes, 0, length);

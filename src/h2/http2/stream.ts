@@ -12,24 +12,10 @@ export interface Receiver {
   cancelled(): void;
 }
 
-export interface StreamWriter {
-  answer(stream: Stream, head: Uint8Array, bytes: Uint8Array, length: number, trailers: Uint8Array): void;
-  sendHead(stream: Stream, block: Uint8Array, isEnd: boolean): void;
-  sendData(stream: Stream, bytes: Uint8Array): void;
-  sendEnd(stream: Stream, trailers?: Uint8Array): void;
-  resetStream(stream: Stream, code: ErrorNumber): void;
-  charge(stream: Stream, bytes: number): void;
-}
-
-/** Identity of a connection for handlers. */
-export interface PeerSource extends CallSource {
+/** The connection of a stream, as handlers see it. */
+export interface Peer extends CallSource {
   /** The client; undefined on unix sockets, and after the end. */
   readonly address: PeerAddress | undefined;
-}
-
-/** State that the streams of one connection share. */
-export interface PeerState {
-  readonly source: PeerSource;
   /** Number of open streams of side services. */
   sideStreams: number;
   /**
@@ -45,11 +31,19 @@ export interface PeerState {
   readAtMs: number;
 }
 
+export interface StreamWriter extends Peer {
+  answer(stream: Stream, head: Uint8Array, bytes: Uint8Array, length: number, trailers: Uint8Array): void;
+  sendHead(stream: Stream, block: Uint8Array, isEnd: boolean): void;
+  sendData(stream: Stream, bytes: Uint8Array): void;
+  sendEnd(stream: Stream, trailers?: Uint8Array): void;
+  resetStream(stream: Stream, code: ErrorNumber): void;
+  charge(stream: Stream, bytes: number): void;
+}
+
 /** One request and its answer. Writes after its end, or after the connection ended, are dropped. */
 export class Stream {
   readonly id: number;
   readonly #connection: StreamWriter;
-  readonly peer: PeerState;
   receiver: Receiver | undefined;
   /** The stream's send window minus the initial window, which SETTINGS may change for all streams at once. */
   sendWindowOffset = 0;
@@ -72,11 +66,14 @@ export class Stream {
   /** The value of `waitsForClient` at the previous check. */
   waitedForClient = false;
 
-  constructor(connection: StreamWriter & PeerState, id: number, receiveWindow: number) {
+  constructor(connection: StreamWriter, id: number, receiveWindow: number) {
     this.#connection = connection;
-    this.peer = connection;
     this.id = id;
     this.receiveWindow = receiveWindow;
+  }
+
+  get peer(): Peer {
+    return this.#connection;
   }
 
   /** Whether the client has yet to send the rest of its request, or to open its window for the rest of the answer. */

@@ -106,7 +106,7 @@ export async function listen(address: Address, tls: TlsOptions | undefined, opti
     /** Stops accepting; resolves when the last connection has ended. */
     async close(): Promise<void> {
       door.close?.();
-      await new Promise<void>((resolve) => server.close(() => resolve()));
+      server.close();
       await accounts.closed();
     },
     /** Ends every connection, including those in a handshake. */

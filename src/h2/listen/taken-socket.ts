@@ -1,11 +1,4 @@
-import { type Server, Socket } from 'node:net';
-
-/** Internal properties of `node:net` sockets without a public name. */
-interface Internals {
-  _handle: unknown;
-  _server: Server | null;
-  server: Server | null;
-}
+import { Socket } from 'node:net';
 
 /** The `onread` option of a socket. */
 interface OnRead {
@@ -16,19 +9,18 @@ interface OnRead {
 }
 
 /**
- * Moves a connection that a server has accepted to a socket that reads into the given buffer.
+ * Moves a connection that a server has accepted to a socket that reads into the given buffer. The server counts it as
+ * open for ever.
  *
  * @returns undefined if this version of Node does not expose its handle as expected
  * @see https://nodejs.org/api/net.html#new-netsocketoptions `onread`, which `net.createServer` does not accept
  */
 export function takeOver(accepted: Socket, onread: OnRead): Socket | undefined {
-  const internals = accepted as unknown as Internals;
-  const { _handle: handle, _server: server } = internals;
+  const internals = accepted as unknown as { _handle: unknown }; // it has no public name
+  const handle = internals._handle;
   if (!handle) return undefined;
   internals._handle = null;
-  internals._server = null;
-  const socket: Socket = new Socket({ handle, onread } as ConstructorParameters<typeof Socket>[0]);
-  return Object.assign(socket, { _server: server, server }); // the server counts its connections by these
+  return new Socket({ handle, onread } as ConstructorParameters<typeof Socket>[0]);
 }
 
 /** Octets that libuv reads in one call. */

@@ -1,6 +1,6 @@
 import type { Answer, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
 import { isCommit } from '../../engine/holds/reports.ts';
-import { countedEntries, type Entry } from '../../engine/rules/match/match.ts';
+import { countedBy, type Entry, type Miss } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
 import { ByteBudget, RotatingTop } from '../lab/sketches/rotating-top.ts';
 import { createTopName } from '../lab/sketches/top-name.ts';
@@ -56,7 +56,7 @@ export class Comparison {
       const [one, other] = [live.verdicts[at], candidate.verdicts[at]];
       if (!one || !other || !asksForHits(descriptor, one, other)) continue;
       isCounted = true;
-      this.#addVerdicts(descriptor, one, other);
+      for (const pair of pairVerdicts(one, other)) this.#addVerdicts(...pair);
     }
     if (isCounted) count(this.#totals, live.overallCode === 'OVER_LIMIT', candidate.overallCode === 'OVER_LIMIT');
   }
@@ -81,7 +81,7 @@ export class Comparison {
       }));
   }
 
-  #addVerdicts(descriptor: RequestDescriptor, live: Verdict, candidate: Verdict): void {
+  #addVerdicts(live: Verdict, candidate: Verdict): void {
     const rule = findRule(candidate) ?? findRule(live);
     if (!rule) return;
     const figures = this.#figuresOf(rule.place === undefined ? REQUEST_LIMITS : rule.path);
@@ -90,7 +90,8 @@ export class Comparison {
     figures.inLive ||= findRule(live)?.path === rule.path;
     figures.inCandidate ||= findRule(candidate)?.path === rule.path;
     if (wasRefused === isRefused) return;
-    figures[isRefused ? 'newlyRefused' : 'newlyPassed'].add(countedEntries(rule, descriptor.entries));
+    const { found } = [candidate, live].find(isLimited) as Limited; // one of them refuses
+    figures[isRefused ? 'newlyRefused' : 'newlyPassed'].add(countedBy(found));
   }
 
   #figuresOf(rule: string): RuleFigures {
@@ -113,7 +114,30 @@ function count(into: Counts, wasRefused: boolean, isRefused: boolean): void {
 
 const findRule = (verdict: Verdict): Rule | undefined => ('rule' in verdict ? verdict.rule : undefined);
 
-const isOver = (verdict: Verdict): boolean => verdict.kind === 'limited' && verdict.code === 'OVER_LIMIT';
+type Limited = Extract<Verdict, { kind: 'limited' }>;
+
+const isLimited = (verdict: Verdict): verdict is Limited => verdict.kind === 'limited';
+
+const isOver = (verdict: Verdict): boolean => isLimited(verdict) && verdict.code === 'OVER_LIMIT';
+
+const NONE: Miss = { kind: 'no_rule' };
+
+/** The verdicts of both on one descriptor: by rule if a requirement counts beside the rule of one of them. */
+export function pairVerdicts(
+  live: Verdict,
+  candidate: Verdict,
+): readonly (readonly [live: Verdict, candidate: Verdict])[] {
+  const [ours, theirs] = [withThoseBeside(live), withThoseBeside(candidate)];
+  if (ours.length === 1 && theirs.length === 1) return [[live, candidate]];
+  const isSame = (one: Verdict, other: Verdict): boolean => findRule(one)?.path === findRule(other)?.path;
+  return [
+    ...theirs.map((one) => [ours.find((other) => isSame(one, other)) ?? NONE, one] as const),
+    ...ours.flatMap((one) => (theirs.some((other) => isSame(one, other)) ? [] : [[one, NONE] as const])),
+  ];
+}
+
+const withThoseBeside = (verdict: Verdict): readonly Verdict[] =>
+  isLimited(verdict) && verdict.beside ? [verdict, ...withThoseBeside(verdict.beside)] : [verdict];
 
 /** Excludes peeks, hits that are given back, and hits that a request reports as used. */
 const asksForHits = ({ hits }: RequestDescriptor, ...verdicts: readonly Verdict[]): boolean =>

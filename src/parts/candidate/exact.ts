@@ -4,18 +4,11 @@ import type { Answer, Decider, Verdict } from '../../engine/decide/decide.ts';
 import { algorithmFor, isSameLimit, type Limit } from '../../engine/holds/limits.ts';
 import { type Entry, match } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import { countedBy, hashCounter, sampledPositions } from '../lab/record/sampling.ts';
+import { hashCounter, sampledPositions } from '../lab/record/sampling.ts';
 
-/** The two verdicts on a descriptor, and what they are based on. */
-interface ComparedVerdicts {
+/** What the two verdicts on a descriptor are based on. */
+interface Decided {
   readonly domain: string;
-  /** The entries that the candidate counts, and those that the current rules count. */
-  readonly entries: readonly Entry[];
-  readonly liveEntries: readonly Entry[];
-  readonly live: Verdict;
-  readonly candidate: Verdict;
-  readonly liveRules: RuleTree | undefined;
-  readonly rules: RuleTree;
   readonly spend: Spend;
   /** When both were decided. */
   readonly timeMs: number;
@@ -30,18 +23,20 @@ type Limited = Extract<Verdict, { kind: 'limited' }>;
  * bucket or sliding window admits depends on all that it admitted before, so two of them may stay out of step forever.
  * Notes the request.
  */
-export function isExact(compared: ComparedVerdicts, coverage: Coverage): boolean {
-  const { domain, entries, liveEntries, live, candidate, liveRules, rules, spend, timeMs } = compared;
+export function isExact(
+  [live, candidate]: readonly [live: Verdict, candidate: Verdict],
+  { domain, spend, timeMs }: Decided,
+  coverage: Coverage,
+): boolean {
   if (candidate.kind !== 'limited') return true;
-  const counted = countedBy(domain, entries, rules);
-  const counter = counterId(domain, counted);
+  const counter = counterId(domain, candidate);
   if (live.kind !== 'limited') {
     const isNew = !coverage.hasMissed(counter) || coverage.idleMs(counter, timeMs) >= memoryMs(candidate);
     coverage.note(counter, timeMs, false);
     return isNew;
   }
   const longestMs = Math.max(memoryMs(live), memoryMs(candidate));
-  const isSame = haveSameEntries(counted, countedBy(domain, liveEntries, liveRules));
+  const isSame = haveSameEntries(candidate.found.entries, live.found.entries);
   const wasEqual =
     coverage.wasExact(counter) || coverage.idleMs(counter, timeMs) >= longestMs || haveSameCount(live, candidate);
   const isEqual = isSame && wasEqual && !live.decision.degraded;
@@ -53,8 +48,10 @@ export function isExact(compared: ComparedVerdicts, coverage: Coverage): boolean
   return !haveSameLimits(live, candidate) && !hasFirstHit(live) && !hasFirstHit(candidate);
 }
 
-const counterId = (domain: string, counted: readonly Entry[]): CounterId => {
-  const [hash, other] = [hashCounter(domain, counted), hashCounter(`${domain}.`, counted)];
+/** An override has a counter of its own beside that of the rule, under the same entries. */
+const counterId = (domain: string, { found, limit }: Limited): CounterId => {
+  const own = found.overridden ? limit.counter : '';
+  const [hash, other] = [hashCounter(domain, found.entries), hashCounter(`${domain}.${own}`, found.entries)];
   return { hash, id: hash * OTHER_BITS + (other % OTHER_BITS) };
 };
 

@@ -34,7 +34,6 @@ export async function openTrial(
   const { clock } = context;
   return new Trial({
     decider: { ...decider, estimates: createEstimates() },
-    liveRules: decider.rules,
     counters: await openTrialCounters(settings, context),
     decidedAtMs: (live) => decidedAtMs(live, memory) ?? clock(),
     clock,

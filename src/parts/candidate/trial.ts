@@ -13,10 +13,11 @@ import {
 } from '../../engine/decide/decide.ts';
 import { findUnmet } from '../../engine/decide/unmet.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
+import { match } from '../../engine/rules/match/match.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
-import { countedBy, hashCounter } from '../lab/record/sampling.ts';
-import { Comparison, type TriedRequest } from './comparison.ts';
-import { type AnyRequest, areIndependent, Coverage, isExact, triedPlaces } from './exact.ts';
+import { hashCounter } from '../lab/record/sampling.ts';
+import { Comparison, pairVerdicts, type TriedRequest } from './comparison.ts';
+import { areIndependent, Coverage, isExact, triedPlaces } from './exact.ts';
 import type { TrialReport } from './report.ts';
 
 /** The candidate's counters, in a separate name space. */
@@ -32,7 +33,6 @@ interface TrialCounters {
 interface TrialOptions {
   /** Like the decider of the live rules, except for rules and counters. */
   readonly decider: Omit<Decider, 'rules' | 'ledger' | 'counters' | 'clock'>;
-  readonly liveRules: () => RuleTree | undefined;
   readonly counters: TrialCounters;
   /** When the live rules decided the answer that is being observed. */
   readonly decidedAtMs: (live: Answer) => number;
@@ -150,16 +150,16 @@ export class Trial {
     const { share } = this.#paced();
     const tried = share < sample ? triedPlaces(wire, live, rules, { sample: share, decider }) : ofSample;
     const bytes = estimateBytes(wire);
+    const decoded = decodeRequest(wire);
     const isFull = this.#isFull(bytes);
     if (!tried || isFull) {
-      this.#missed(wire);
+      this.#missed(decoded);
       this.#missing[isFull ? 'behind' : 'overload']++;
       if (isFull) this.#coverage.lower(this.#options.clock());
       return;
     }
-    if (share < sample && tried.sampled && tried.areAlone) this.#missed(wire, tried.sampled);
-    if (live.verdicts.some(isDegraded)) this.#missed(wire);
-    const decoded = decodeRequest(wire);
+    if (share < sample && tried.sampled && tried.areAlone) this.#missed(decoded, tried.sampled);
+    if (live.verdicts.some(isDegraded)) this.#missed(decoded);
     const { sampled, areAlone } = tried;
     this.#inFlight++;
     this.#inFlightBytes += bytes;
@@ -179,7 +179,9 @@ export class Trial {
   /** Must be called with the cause of each call without an answer: its hits may have been counted. */
   failed(cause: unknown): void {
     if (!(cause instanceof CountersUnavailable) || !this.#rules?.domains.has(cause.domain)) return;
-    const descriptors = cause.matched.flatMap(({ found }) => (found.kind === 'limited' ? found : []));
+    const descriptors = cause.matched.flatMap(({ found, hits }) =>
+      found.kind === 'limited' ? { entries: found.entries, requestLimit: undefined, hits } : [],
+    );
     this.#missed({ domain: cause.domain, descriptors });
   }
 
@@ -225,20 +227,19 @@ export class Trial {
     return this.#inFlight >= this.#options.maxInFlight || this.#inFlightBytes + bytes > MAX_IN_FLIGHT_BYTES;
   }
 
-  /** The descriptors that the candidate counts: others than the request's if that lacks required keys. */
-  #counted({ domain, descriptors }: AnyRequest): AnyRequest['descriptors'] {
-    const rules = this.#rules;
-    if (!rules?.domains.get(domain)?.requirements) return descriptors;
-    const decoded = descriptors.map(({ entries }) => ({ entries, requestLimit: undefined, hits: 1 }));
-    return findUnmet({ domain, descriptors: decoded }, rules)?.descriptors ?? descriptors;
-  }
-
   /** @param except  the descriptors that have not missed the request, by index */
-  #missed({ domain, descriptors }: AnyRequest, except: readonly number[] = []): void {
-    const nowMs = this.#options.clock();
-    for (const [at, { entries }] of this.#counted({ domain, descriptors }).entries())
-      if (!except.includes(at))
-        this.#coverage.miss(hashCounter(domain, countedBy(domain, entries, this.#rules)), nowMs);
+  #missed({ domain, descriptors }: RateLimitRequest, except: readonly number[] = []): void {
+    const rules = this.#rules;
+    if (!rules) return;
+    const { clock, decider } = this.#options;
+    const counted = findUnmet({ domain, descriptors }, rules)?.descriptors ?? descriptors;
+    for (const [at, descriptor] of counted.entries()) {
+      if (except.includes(at)) continue;
+      const { entries } = descriptor;
+      const matched = match(rules, domain, descriptor);
+      const found = decider.overrides?.apply(matched, domain, entries) ?? matched;
+      this.#coverage.miss(hashCounter(domain, found.kind === 'limited' ? found.entries : entries), clock());
+    }
   }
 
   /**
@@ -310,25 +311,15 @@ export class Trial {
   /** The descriptors whose verdicts are those of a candidate in force, by index. */
   #exactPlaces({ request: { domain, descriptors }, live, rules, timeMs }: Waiting, candidate: Answer): number[] {
     const { decider } = this.#options;
-    const liveRules = this.#options.liveRules();
     const spend = rules.domains.get(domain)?.spend ?? decider.spend;
-    return descriptors.flatMap(({ entries }, at) => {
+    return descriptors.flatMap((_, at) => {
       const [one, other] = [live.verdicts[at], candidate.verdicts[at]];
-      if (!one || !other || isOfTwo(one) || isOfTwo(other)) return [];
-      const compared = {
-        live: one,
-        candidate: other,
-        entries: candidate.unmet?.descriptors[at]?.entries ?? entries,
-        liveEntries: live.unmet?.descriptors[at]?.entries ?? entries,
-        ...{ domain, liveRules, rules, spend, timeMs },
-      };
-      return isExact(compared, this.#coverage) ? at : [];
+      if (!one || !other) return [];
+      const areExact = pairVerdicts(one, other).map((pair) => isExact(pair, { domain, spend, timeMs }, this.#coverage));
+      return areExact.every(Boolean) ? at : [];
     });
   }
 }
-
-/** Whether a verdict stands for a rule and a requirement that is not met, whose counters are separate. */
-const isOfTwo = (verdict: Verdict): boolean => verdict.kind === 'limited' && verdict.beside !== undefined;
 
 const isDegraded = (verdict: Verdict): boolean => verdict.kind === 'limited' && verdict.decision.degraded !== undefined;
 

@@ -1,3 +1,4 @@
+import { printable } from '../../base/printable.ts';
 import type { RuleTree } from '../../engine/rules/match/tree.ts';
 import { gatewayPolicy } from './gateway-policy.ts';
 import { type DescriptorShape, type ExpectedShapes, expectedShapes, minTtlMs } from './shapes.ts';
@@ -17,11 +18,11 @@ export function envoyConfiguration(rules: RuleTree, domain: string, options: Con
   const expected = expectedShapes(rules, domain);
   const notes = [
     ...expected.unknown.map(
-      (path) => `# ${path} needs actions of your own, as its rule names not all keys and constants.\n`,
+      (path) => `# ${printable(path)} needs actions of your own, as its rule does not say all that they need.\n`,
     ),
     ...expected.commits.map(
       (shape) =>
-        `# Send ${shape.map(({ key }) => key).join(', ')} when the stream ends, with the hits used: docs/llm-tokens.md.\n`,
+        `# Send ${printable(shape.map(({ key }) => key).join(', '))} when the stream ends, with the hits used: docs/llm-tokens.md.\n`,
     ),
   ].join('');
   const ttlMs = minTtlMs(rules, domain);

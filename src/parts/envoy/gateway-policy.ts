@@ -1,9 +1,10 @@
 import { dump } from 'js-yaml';
+import { printable } from '../../base/printable.ts';
 import { algorithmFor, namedAlgorithm } from '../../engine/holds/limits.ts';
 import type { Matcher } from '../../engine/rules/match/matcher.ts';
 import type { Node, PlacedNode, Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
-import { rulesBelow } from './shapes.ts';
-import { headerName, patternRegex } from './whole-envoy.ts';
+import { conditionKeys, isConstant, rulesBelow } from './shapes.ts';
+import { headerlessKeys, headerName, patternRegex } from './whole-envoy.ts';
 
 /** The condition of a rule node on an entry. For any value, each value has its own limit. */
 type Condition = PlacedNode;
@@ -77,7 +78,7 @@ export function gatewayPolicy(rules: RuleTree, domain: string): string {
       rateLimit: { type: 'Global', global: { rules: limits } },
     },
   };
-  return notes.map((note) => `# ${note}\n`).join('') + dump(policy, { lineWidth: -1 });
+  return notes.map((note) => `# ${printable(note)}\n`).join('') + dump(policy, { lineWidth: -1 });
 }
 
 /** Rules that Envoy Gateway 1.9 translates to something else than it seems. */
@@ -112,7 +113,7 @@ function buildSelectors(conditions: readonly Condition[]): readonly Selector[] {
     const key = named.text;
     if (named.kind !== 'exact') throw new NotExpressible('a pattern cannot name a header');
     if (key === 'remote_address' || key === 'masked_remote_address') sources = sourceSelectors(key, value, node);
-    else if (key === 'source_cluster' || key === 'destination_cluster' || key === 'generic_key')
+    else if (headerlessKeys.has(key) || isConstant(key) || conditionKeys.has(key))
       throw new NotExpressible(`\`${key}\` has no selector; a policy applies to the routes that it targets`);
     else headers.push(headerMatch(key, value));
   }

@@ -1,7 +1,9 @@
+import { printable } from '../../base/printable.ts';
 import { bucketStrategy } from '../../engine/rules/match/strategy.ts';
 import type { PlacedNode, Rule, RuleTree } from '../../engine/rules/match/tree.ts';
 import { shown } from '../../engine/rules/read/problem.ts';
-import { isConstant, rulesBelow } from './shapes.ts';
+import { CommandFailed } from '../lab/commands/client.ts';
+import { isConstant, needsOwnAction, rulesBelow } from './shapes.ts';
 import { type GrpcTarget, headerlessKeys, headerName, patternRegex, quoted, wholeEnvoy } from './whole-envoy.ts';
 
 interface QuotaConfigurationOptions extends GrpcTarget {
@@ -15,6 +17,8 @@ type BucketPair = Pick<PlacedNode, 'key' | 'value'>;
 /**
  * Renders a whole Envoy whose rate limit quota filter uses the rules of a domain, as YAML with one matcher per rule in
  * order of precedence. The first matcher that matches counts a request.
+ *
+ * @throws CommandFailed if the filter can count the requests of no rule, since it requires a matcher
  */
 export function quotaConfiguration(rules: RuleTree, domain: string, options: QuotaConfigurationOptions): string {
   const notes = new Set<string>(); // a set, since a pattern is found once per key that it matches
@@ -22,20 +26,23 @@ export function quotaConfiguration(rules: RuleTree, domain: string, options: Quo
   const add = (pairs: readonly BucketPair[], rule: Rule): void => {
     const why = whyNot(pairs, rule);
     if (why === undefined) matchers.add(matcher(pairs, rule));
-    else notes.add(`# ${rule.path} is left out: ${why}.\n`);
+    else notes.add(printable(`${rule.path} is left out: ${why}.`));
   };
   const root = rules.domains.get(domain)?.root;
   if (root) for (const { rule, nodes } of rulesBelow(root, 'children')) add(nodes, rule); // deeper ones are narrower
+  if (matchers.size === 0) throw new CommandFailed(['no matcher is possible:', ...notes].join('\n'));
   const filter = quotaFilter(domain, [...matchers].join(''), options.proxy);
-  return [...notes].join('') + wholeEnvoy({ filter, route: '{ cluster: upstream }' }, options);
+  return (
+    [...notes].map((note) => `# ${note}\n`).join('') + wholeEnvoy({ filter, route: '{ cluster: upstream }' }, options)
+  );
 }
 
 /** The reason why the filter cannot count the rule's requests, or undefined if it can. */
 function whyNot(pairs: readonly BucketPair[], rule: Rule): string | undefined {
   const strategy = bucketStrategy(rule);
   if (strategy.kind === 'unsupported') return strategy.reason;
-  const nameless = pairs.find(({ key }) => headerlessKeys.has(key.text) || key.kind !== 'exact');
-  const addressed = pairs.find(({ key, value }) => value.kind === 'addresses' && !isConstant(key.text));
+  const nameless = pairs.find((pair) => headerlessKeys.has(pair.key.text) || needsOwnAction(pair));
+  const addressed = pairs.find(({ value }) => value.kind === 'addresses');
   if (addressed && !nameless) return `no matcher of headers selects the addresses ${shown(addressed.value.text)}`;
   return nameless && `no header provides ${nameless.key.text}: write a matcher with your own input`;
 }
@@ -67,8 +74,7 @@ function predicates(pairs: readonly BucketPair[]): string {
 function matcher(pairs: readonly BucketPair[], rule: Rule): string {
   const indent = ' '.repeat(28);
   const builder = pairs.map(({ key: { text: key }, value }, at) => {
-    const isFixed = isConstant(key) || value.kind === 'exact';
-    const fixed = rule.pools?.find((one) => one.at === at)?.value ?? (isFixed ? value.text : undefined);
+    const fixed = rule.pools?.find((one) => one.at === at)?.value ?? (value.kind === 'exact' ? value.text : undefined);
     return `${indent}        ${quoted(key)}: ${
       fixed === undefined
         ? `{ custom_value: { name: ${quoted(key)}, typed_config: ${headerInput(key)} } }`

@@ -17,7 +17,7 @@ export interface ExpectedShapes {
   readonly adaptive: readonly DescriptorShape[];
   /** Shapes of which only responses count (`count_when`), whose status must be sent when the stream ends. */
   readonly reports: readonly DescriptorShape[];
-  /** Paths of rules of a key with a `*`, or of `generic_key` without a value, and of those below. */
+  /** Paths of rules with entries that need actions of an operator, and of those below. */
   readonly unknown: readonly string[];
   /** Shapes that report a request's usage, which is known only when its stream ends (`not_counted: commit`). */
   readonly commits: readonly DescriptorShape[];
@@ -37,7 +37,7 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
     if (required) for (const shape of shapesForMissing(required.requirement, above)) add(shape);
     for (const { key, value, node } of placedNodes(level)) {
       if (required?.counts({ key: key.text, value: value.text })) continue;
-      if (key.kind !== 'exact' || (isConstant(key.text) && value.kind === 'any_value')) {
+      if (needsOwnAction({ key, value })) {
         if (node.rule) unknown.push(node.rule.path);
         if (node.children) for (const { rule } of rulesBelow(node.children, 'parents')) unknown.push(rule.path);
         continue;
@@ -57,7 +57,7 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
   const { root, requirements = [] } = rules.domains.get(domain) ?? {};
   if (root) walk(root, []);
   for (const key of new Set(requirements.flatMap(({ keys }) => keys.flat())))
-    if (![...found.values()].some((shape) => shape.some((entry) => entry.key === key)))
+    if (!conditionKeys.has(key) && ![...found.values()].some((shape) => shape.some((entry) => entry.key === key)))
       add([{ key, value: undefined }]);
   return { shapes: [...found.values()], slots: [...slots.values()], adaptive, reports, unknown, commits };
 }
@@ -126,6 +126,13 @@ export function* rulesBelow(
 
 /** Keys whose values a route sets, not a request. */
 export const isConstant = (key: string): boolean => key === 'generic_key';
+
+/** Default keys of actions with conditions on the request, of which rules say nothing. */
+export const conditionKeys: ReadonlySet<string> = new Set(['header_match', 'query_match', 'remote_address_match']);
+
+/** Whether rules do not determine the action that sends an entry: its key, its constant or its condition. */
+export const needsOwnAction = ({ key, value }: Pick<PlacedNode, 'key' | 'value'>): boolean =>
+  key.kind !== 'exact' || conditionKeys.has(key.text) || (isConstant(key.text) && value.kind !== 'exact');
 
 /** Whether a descriptor of this shape matches a rule for some values of the entries that depend on the request. */
 export function canMatch(rules: RuleTree, domain: string, shape: DescriptorShape): boolean {

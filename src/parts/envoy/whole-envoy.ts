@@ -1,3 +1,5 @@
+import { printableJson } from '../../base/printable.ts';
+
 /** A gRPC server that Envoy calls. */
 export interface GrpcTarget {
   readonly host: string;
@@ -9,7 +11,7 @@ export const patternRegex = (pattern: string): string =>
   pattern.replace(/[\\^$.+?()[\]{}|]/g, '\\$&').replaceAll('*', '.*');
 
 /** Quotes a text as JSON, which is YAML too. */
-export const quoted = (text: string): string => JSON.stringify(text);
+export const quoted = (text: string): string => printableJson(text, 0);
 
 /** Keys of descriptors that an action sets itself, and no header provides. */
 export const headerlessKeys: ReadonlySet<string> = new Set([

@@ -206,6 +206,7 @@ function explainCode(
   if (limits.some(({ code }) => code !== undefined)) return 'every limit has room';
   if (descriptors.every(({ outcome }) => outcome === 'no_domain'))
     return 'no rules have the domain: nothing is limited';
+  if (descriptors.some(({ override }) => override?.effect === 'exempt')) return 'an override exempts it';
   return descriptors.some(({ outcome }) => outcome === 'unlimited')
     ? 'the rule is unlimited'
     : 'no limit applies: nothing is counted';

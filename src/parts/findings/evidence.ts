@@ -5,7 +5,6 @@ import { showCount } from '../../engine/algorithms/money.ts';
 import { type CounterKey, inOnePiece } from '../../engine/backends/key.ts';
 import type { KnownCounter } from '../../engine/decide/counter-key.ts';
 import type { Answer, OtherDecision, Verdict } from '../../engine/decide/decide.ts';
-import { OVERRIDE } from '../../engine/decide/overrides.ts';
 import type { BoundedHits } from '../../engine/decide/plan.ts';
 import { hitsOf } from '../../engine/decide/priced.ts';
 import { isShared, limitsInFlight } from '../../engine/holds/limits.ts';
@@ -400,7 +399,7 @@ export class Evidence {
 
 /** Whether an override takes the place of a limit on slots. */
 const replacesSlots = (verdict: Extract<Verdict, { readonly rule: Rule }>): boolean =>
-  (verdict.kind === 'limited' ? verdict.label.name === OVERRIDE : verdict.exempt === true) &&
+  (verdict.kind === 'limited' ? verdict.found.overridden === true : verdict.exempt === true) &&
   verdict.rule.limits.some(({ limit }) => limitsInFlight(limit));
 
 /** A name within a domain or a rule. */

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import { counted } from '../../base/texts.ts';
 import { descriptorText, parseDescriptor } from '../../edge/listing/descriptor-text.ts';
 import { type Answer, decide, type RequestDescriptor, type Verdict } from '../../engine/decide/decide.ts';
 import { createOfflineDecider } from '../../engine/decide/offline.ts';
@@ -87,7 +88,8 @@ function differences({ domain, descriptors, expected }: RuleTest, answer: Answer
   compare(expected.wouldRefuse?.join(', '), spared, (wanted) => `expected would_refuse ${wanted}, got ${spared}`);
   const code = answer.overallCode;
   compare(expected.code, code, (wanted) => `expected ${wanted}, got ${code}`);
-  for (const [at, verdict] of answer.verdicts.entries()) {
+  for (const [at, first] of answer.verdicts.entries()) {
+    const verdict = ofRule(first, expected.rules?.[at]);
     const descriptor = answer.unmet?.descriptors[at] ?? descriptors[at];
     const shown = descriptor && descriptorText(descriptor.entries);
     const why = descriptor ? explain(rules, domain, descriptor).text : '';
@@ -97,6 +99,13 @@ function differences({ domain, descriptors, expected }: RuleTest, answer: Answer
     compare(expected.remaining?.[at], left, (wanted) => `${shown}: expected ${wanted} remaining, got ${left}: ${why}`);
   }
   return found;
+}
+
+/** The verdict of this rule if it is one of those on a descriptor; else the one that is shown. */
+function ofRule(first: Verdict, path: string | undefined): Verdict {
+  for (let one: Verdict | undefined = first; one?.kind === 'limited'; one = one.beside)
+    if (one.rule.path === path) return one;
+  return first;
 }
 
 const remainingText = (verdict: Verdict): string =>
@@ -155,7 +164,7 @@ function readExpected(expect: ReadonlyMap<string, YamlNode>, count: number, line
   const forEach = (key: string): readonly string[] | undefined => {
     const found = texts(key);
     if (!found || found.length === count) return found;
-    const message = `${key} must hold one for each of ${count} descriptors, got ${found.length}`;
+    const message = `${key} must hold one for each of ${counted(count, 'descriptor')}, got ${found.length}`;
     throw new InvalidTests(expect.get(key)?.line ?? line, message);
   };
   const code = optionalText(expect, 'code');

@@ -9,39 +9,30 @@ import { watchSilence } from './silence.ts';
 
 interface ControlOptions {
   readonly log: Logger;
-  /** The first control process, if it has been started already, with its first message. */
-  readonly early: ChildProcess | undefined;
-  /** The first message to each control process. */
-  readonly start: () => ToControl;
+  /** The first control process, which has been sent its first message. */
+  readonly first: ChildProcess;
   /** Called with the messages of the control process, except those about its start. */
   readonly onMessage: (message: FromControl) => void;
-  /** Called after the first message to each control process. */
-  readonly onStarted: (send: (message: ToControl) => void) => void;
+  /** Sends each later control process its first messages. */
+  readonly onReplaced: (send: (message: ToControl) => void) => void;
 }
 
 /** A control process that hangs while the service closes is killed after this time. */
 const END_GRACE_MS = 3_000;
 
-/** Starts the control process, which is replaced whenever it ends or hangs. */
-export function spawnControl({ log, early, start, onMessage, onStarted }: ControlOptions) {
+/** Follows the control process, which is replaced whenever it ends or hangs. */
+export function keepControl({ log, first, onMessage, onReplaced }: ControlOptions) {
   const closing = new AbortController();
-  let child: ChildProcess | undefined;
-  let ended = Promise.resolve('');
+  let child = first;
+  let ended = waitForEnd(first);
   const opened = new Later<About>(); // the start fails with it
 
   /** A message that no control process can take is dropped: the next one learns the state when it starts. */
   const send = (message: ToControl): void => {
-    if (child?.connected) child.send(message, () => {}); // a failure is followed by its end
+    if (child.connected) child.send(message, () => {}); // a failure is followed by its end
   };
-  const spawn = (isFirst: boolean): { readonly ended: Promise<string> } => {
-    try {
-      return follow(isFirst && early ? early : forkControl(), isFirst);
-    } catch (error) {
-      return { ended: Promise.resolve(noProcess(error)) }; // Node throws some reasons, and emits others
-    }
-  };
-  const follow = (started: ChildProcess, isFirst: boolean) => {
-    child = started;
+  const follow = (started: ChildProcess): void => {
+    const isFirst = started === first;
     const silence = watchSilence('control process', started, log);
     let isOpen = false;
     started.on('message', (message: FromControl) => {
@@ -56,21 +47,21 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
       if (!isFirst) log.error(`control process cannot start: ${message.message}`);
       else opened.reject(new CannotStart(message.message));
     });
-    ended = waitForEnd(started);
-    const message = start();
-    if (started !== early) send(message);
-    onStarted(send);
+  };
+  const replace = () => {
+    child = forkControl();
+    ended = waitForEnd(child);
+    follow(child);
+    onReplaced(send);
     return { ended };
   };
-  const first = spawn(true);
-  void first.ended.then((how) =>
-    opened.reject(new CannotStart(`the control process exited before it was open: ${how}`)),
-  );
+  follow(first);
+  void ended.then((how) => opened.reject(new CannotStart(`the control process exited before it was open: ${how}`)));
   void opened
     .then(() =>
       keepUp({
-        first,
-        replace: () => spawn(false),
+        first: { ended },
+        replace,
         closing: closing.signal,
         onEnd: (how, waitMs) =>
           log.error(`control process exited (${how}); restarting in ${waitMs} ms; requests are answered meanwhile`),
@@ -85,9 +76,9 @@ export function spawnControl({ log, early, start, onMessage, onStarted }: Contro
     /** Lets it end, and kills it if it takes too long. */
     async close(): Promise<void> {
       closing.abort();
-      const killer = setTimeout(() => child?.kill('SIGKILL'), END_GRACE_MS);
+      const killer = setTimeout(() => child.kill('SIGKILL'), END_GRACE_MS);
       send({ kind: 'close' });
-      if (child?.exitCode === null && child.signalCode === null && child.pid !== undefined) await ended;
+      if (child.exitCode === null && child.signalCode === null && child.pid !== undefined) await ended;
       clearTimeout(killer);
     },
   };

@@ -6,7 +6,7 @@ import { start } from '../parts/start-up.ts';
 import type { DeciderEvents, DeciderProcesses, KeptState, ListeningDecider } from './deciders.ts';
 import { HandedConnections } from './handed-connections.ts';
 import { keepUp } from './restarts.ts';
-import { spawnWorker, type WorkerHandle } from './worker-handle.ts';
+import { WorkerHandle } from './worker-handle.ts';
 
 /** Closing workers are killed this long after their calls must have ended: they may be sending their last traces. */
 const END_GRACE_MS = 10_000;
@@ -29,7 +29,7 @@ export function openPool(
   const files = new Map<string, Readonly<Record<string, unknown>>>();
   let restarts = 0;
   const spawn = (): WorkerHandle => {
-    const worker = spawnWorker({ kept, connections, files, events, log });
+    const worker = new WorkerHandle({ kept, connections, files, events, log });
     const { id, name } = worker;
     workers.set(id, worker);
     void worker.listening.then(
@@ -72,7 +72,7 @@ export function openPool(
       const path = 'path' in address ? address.path : undefined;
       if (path !== undefined) await start('GRPC_UDS', `cannot listen on ${path}`, () => removeStaleSocket(path));
       cluster.setupPrimary({ serialization: 'advanced' }); // reports contain maps
-      const first = Array.from({ length: count }, spawn);
+      const first = await start('WORKERS', 'cannot start a worker', () => Array.from({ length: count }, spawn));
       const [at] = await Promise.all(first.map((worker) => worker.listening));
       if (!at) throw new RangeError('a pool has one worker at least');
       for (const { name } of first) log.info(`${name} is listening`);

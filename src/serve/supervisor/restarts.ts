@@ -21,20 +21,26 @@ interface KeepUpOptions<P extends KeptUp> {
   readonly onEnd: (how: string, waitMs: number, ended: P) => void;
 }
 
-/** Replaces a process each time it ends, until `closing` is aborted. */
+/** Replaces a process each time it ends, until `closing` is aborted. One that cannot be started counts as ended. */
 export async function keepUp<P extends KeptUp>({ first, replace, closing, onEnd }: KeepUpOptions<P>): Promise<void> {
   let current = first;
+  let { ended } = first;
   let startedMs = performance.now();
   let shortLives = 0;
   for (;;) {
-    const how = await current.ended;
+    const how = await ended;
     if (closing.aborted) return;
     shortLives = performance.now() - startedMs < STEADY_MS ? shortLives + 1 : 0;
     const waitMs = shortLives === 0 ? 0 : Math.min(FIRST_DELAY_MS * 2 ** (shortLives - 1), MAX_DELAY_MS);
     onEnd(how, waitMs, current);
     await sleep(waitMs, undefined, { signal: closing }).catch(() => {}); // ends early when the service closes
     if (closing.aborted) return;
-    current = replace();
     startedMs = performance.now();
+    try {
+      current = replace();
+      ended = current.ended;
+    } catch (error) {
+      ended = Promise.resolve(noProcess(error)); // Node throws some reasons, such as ENOMEM, and emits others
+    }
   }
 }

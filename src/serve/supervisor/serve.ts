@@ -10,13 +10,13 @@ import { createDecider } from '../decider/decider.ts';
 import type { About, FromControl, Listening, ToControl } from '../link/messages.ts';
 import { KeptRules } from '../link/rules-messages.ts';
 import { CannotStart, openParts } from '../parts/start-up.ts';
-import { spawnControl } from './control-child.ts';
+import { keepControl } from './control-child.ts';
 import type { DeciderEvents, DeciderProcesses, ListeningDecider } from './deciders.ts';
 import { type ControlSource, startMessage } from './fork-control.ts';
 
 interface ServeOptions {
-  /** The control process, if it has been started already: see `startControl`. */
-  readonly control?: ChildProcess | undefined;
+  /** The control process, from `startControl`. */
+  readonly control: ChildProcess;
   readonly clock: Clock;
   /** What the settings were read from, for the control process. */
   readonly source: ControlSource;
@@ -68,20 +68,20 @@ class Supervisor {
   readonly #ofParts = new Map<string, unknown>();
   #areOperatorsServed = false;
   /** The number of control processes that have been started. */
-  #controls = 0;
-  readonly #control: ReturnType<typeof spawnControl>;
+  #controls = 1;
+  readonly #control: ReturnType<typeof keepControl>;
   #deciders: DeciderProcesses | undefined;
 
   constructor(settings: Settings, options: ServeOptions, log: Logger) {
     this.#settings = settings;
     this.#options = options;
     this.#log = log;
-    this.#control = spawnControl({
+    this.#control = keepControl({
       log,
-      early: options.control,
-      start: () => startMessage(options.source, this.#controls++, { overrides: this.#overrides, kept: this.#ofParts }),
+      first: options.control,
       onMessage: (message) => this.#fromControl(message),
-      onStarted: (send) => {
+      onReplaced: (send) => {
+        send(startMessage(options.source, this.#controls++, { overrides: this.#overrides, kept: this.#ofParts }));
         for (const decider of this.#deciders?.listening() ?? []) send(this.#deciderMessage(decider, true));
       },
     });
@@ -137,7 +137,7 @@ class Supervisor {
           this.#overrides = message.message.question.overrides;
         return this.#deciders?.send(message.id, message.message);
       default:
-        return undefined; // `spawnControl` handles it
+        return undefined; // `keepControl` handles it
     }
   }
 }

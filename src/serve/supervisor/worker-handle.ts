@@ -9,9 +9,6 @@ import type { HandedConnections } from './handed-connections.ts';
 import { noProcess } from './restarts.ts';
 import { type Silence, watchSilence } from './silence.ts';
 
-/** A worker, as seen by the supervisor. */
-export type WorkerHandle = Pick<SpawnedWorker, keyof SpawnedWorker>;
-
 interface WorkerOptions {
   readonly kept: KeptState;
   /** Shared by all workers. */
@@ -22,32 +19,12 @@ interface WorkerOptions {
   readonly log: Logger;
 }
 
-/** Starts a worker process. One that could not be started, for lack of memory or descriptors, counts as ended. */
-export function spawnWorker(options: WorkerOptions): WorkerHandle {
-  try {
-    return new SpawnedWorker(options);
-  } catch (error) {
-    return neverStarted(noProcess(error)); // Node throws some reasons, such as ENOMEM, and emits others
-  }
-}
-
-function neverStarted(how: string): WorkerHandle {
-  const listening = Promise.reject(new CannotStart(how));
-  listening.catch(() => {}); // as for other workers
-  const ignored = (): void => {};
-  return {
-    id: 0,
-    name: 'a worker',
-    listening,
-    ended: Promise.resolve(how),
-    spread: ignored,
-    send: ignored,
-    close: ignored,
-    kill: ignored,
-  };
-}
-
-class SpawnedWorker {
+/**
+ * A worker process, as seen by the supervisor.
+ *
+ * @throws Error if it cannot be started; some reasons, such as a lack of descriptors, end it instead
+ */
+export class WorkerHandle {
   readonly id: number;
   /** For messages: `worker 3 (process 4711)`. */
   readonly name: string;

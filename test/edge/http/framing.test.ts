@@ -76,3 +76,16 @@ test('a request without a host is refused', async () => {
   expect(client.received()).toMatch(/^HTTP\/1.1 400 /);
   expect(served).toEqual([]);
 });
+
+test.each([
+  ['http://weir/some/path?query', '/some/path?query'],
+  ['HTTPS://weir:443?query', '/?query'],
+  ['http://weir', '/'],
+  ['/http://weir/', '/http://weir/'],
+])('a request whose target is %s is for %s', async (target, path) => {
+  const client = await rawClient(port);
+  client.write(`GET ${target} HTTP/1.1\r\nhost: weir\r\nconnection: close\r\n\r\n`);
+  await client.ended;
+  expect(client.received()).toMatch(/^HTTP\/1.1 200 /);
+  expect(served).toEqual([path]);
+});

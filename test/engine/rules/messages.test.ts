@@ -60,11 +60,11 @@ const ofLimits: Readonly<Record<string, string>> = {
   'unit: minute, requests_per_unit: 5, algorithm: sliding_window_buckets, buckets: 6, count_denied: true':
     'count_denied: cannot be used with sliding_window_buckets, only with sliding_window_log',
   'unit: minute, requests_per_unit: -1':
-    'requests_per_unit: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!int `-1` into uint32; expected a whole number from 0 to 9007199254740990, not in quotes',
+    'requests_per_unit: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!int `-1` into uint32; expected a whole number from 0 to 9007199254740990',
   'unit: minute, requests_per_unit: "5"':
-    'requests_per_unit: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!str `5` into uint32; expected a whole number from 0 to 9007199254740990, not in quotes',
+    'requests_per_unit: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!str `5` into uint32; expected a whole number from 0 to 9007199254740990; remove the quotes',
   'unit: minute, requests_per_unit: 9007199254740991':
-    'requests_per_unit: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!int `9007199...` into uint32; expected a whole number from 0 to 9007199254740990, not in quotes',
+    'requests_per_unit: error loading config file: yaml: unmarshal errors: line 2: cannot unmarshal !!int `9007199...` into uint32; expected a whole number from 0 to 9007199254740990',
   'unit: year, requests_per_unit: 4294967295, algorithm: sliding_window_counter':
     'requests_per_unit: hits times milliseconds of the window must stay below 2^53 to be exact, got 135446088615120000000; take a smaller limit or window',
   'algorithm: in_flight, requests_per_unit: 5, ttl: 30s, on_store_failure: local':
@@ -349,7 +349,7 @@ const ofNodes: Readonly<Record<string, string>> = {
 /** The same for whole files: the message, from its line. */
 const ofFiles: Readonly<Record<string, string>> = {
   'domain: demo\ndescriptors:\n  - key: user\n    rate_limit:\n      unit: minute\n      requests_per_unit: 5.0\n':
-    "6: descriptors[0].rate_limit.requests_per_unit: error checking config: expected a whole number from 0 to 9007199254740990, not in quotes, got the number '5.0'",
+    "6: descriptors[0].rate_limit.requests_per_unit: error checking config: expected a whole number from 0 to 9007199254740990, got the number '5.0'",
   'domain: demo\ndescriptors:\n  key: user\n':
     '3: descriptors: error loading config file: yaml: unmarshal errors: line 3: cannot unmarshal !!map into []config.YamlDescriptor; expected a list',
   'domain: demo\ndescriptors:\n  - key: user\n    shadow_mode: "true"\n':

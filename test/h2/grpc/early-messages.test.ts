@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { defaultMethodLimits, type MethodLimits } from '../../../src/h2/grpc/method.ts';
 import { MethodCall } from '../../../src/h2/grpc/method-call.ts';
 import { sideTurns } from '../../../src/h2/http2/side-turns.ts';
-import { type PeerState, Stream, type StreamWriter } from '../../../src/h2/http2/stream.ts';
+import { Stream, type StreamWriter } from '../../../src/h2/http2/stream.ts';
 import { framed } from '../../helpers/h2-client.ts';
 
 /** Limits of a handler that only stores messages. */
@@ -17,9 +17,9 @@ const message = framed(Buffer.from('hello'));
 function open(limits: MethodLimits) {
   const seen = { messages: 0, hasFailed: false };
   let unitsSpent = 0;
-  const connection: StreamWriter & PeerState = {
+  const connection: StreamWriter = {
     sideStreams: 0,
-    source: { address: undefined },
+    address: undefined,
     readAtMs: 0,
     unreadBytes: () => 0,
     charge: () => {},

@@ -1,9 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { readIntoSharedBuffer } from '../../../src/h2/listen/taken-socket.ts';
-import { eventually } from '../../helpers/until.ts';
 
 const server = createServer({ pauseOnConnect: true });
 beforeAll(async () => {
@@ -50,16 +48,12 @@ test('a paused connection is not read until it is resumed', async () => {
   client.destroy();
 });
 
-test('the last input of a client is read before its connection ends, and the server counts its connections', async () => {
-  const count = promisify(server.getConnections.bind(server));
-  await eventually(async () => (await count()) === 0); // connections of earlier tests
+test('the last input of a client is read before its connection ends', async () => {
   const { client, served } = await open();
-  expect(await count()).toBe(1);
   const texts: string[] = [];
   served.on('data', (chunk) => texts.push(`${chunk}`));
   const closed = once(served, 'close');
   client.end('last words');
   await closed; // its own side ends with the client's
   expect(texts.join('')).toBe('last words');
-  expect(await count()).toBe(0);
 });

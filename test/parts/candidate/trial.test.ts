@@ -1,5 +1,6 @@
 import '../../helpers/realm.ts';
 import type { Backend, Replies } from '../../../src/engine/backends/backend.ts';
+import { Overrides } from '../../../src/engine/decide/overrides.ts';
 import { mergeReports } from '../../../src/parts/candidate/report.ts';
 import { sampledPositions } from '../../../src/parts/lab/record/sampling.ts';
 import { fakeClock } from '../../helpers/clock.ts';
@@ -54,6 +55,59 @@ test("figures have the candidate's refusals and admissions, by rule and key", as
     },
   ]);
   expect(trial.report(10, 'demo.path').rules.map(({ rule }) => rule)).toEqual(['demo.path']);
+});
+
+/** Two requests a minute of a tenant, and fewer of one that names no customer. */
+const requiring = (anonymous: number): ReturnType<typeof rulesFrom> =>
+  rulesFrom(`
+domain: demo
+require: { keys: [customer], per: [tenant], limit: { unit: minute, requests_per_unit: ${anonymous} } }
+descriptors:
+  - { key: tenant, rate_limit: { unit: minute, requests_per_unit: 4 } }
+`);
+
+test('figures have the requirements that requests do not meet, beside the rules that these match', async () => {
+  const { trial, ask, flush } = started({ live: requiring(3), candidate: requiring(1) });
+  await askTimes(ask, 3, 'tenant=a');
+  flush();
+  const { totals, rules, withheld } = trial.report(10);
+  expect({ totals, withheld }).toMatchObject({ totals: { requests: 3, newlyRefused: 2, newlyPassed: 0 }, withheld: 0 });
+  expect(rules).toMatchObject([
+    {
+      rule: 'demo.missing_customer.tenant',
+      ...{ requests: 3, liveRefused: 0, candidateRefused: 2, newlyRefused: 2 },
+      newlyRefusedKeys: { list: { entries: [{ key: '|7:missing|8:customer|6:tenant|1:a', count: 2 }] } },
+    },
+    { rule: 'demo.tenant', requests: 3, liveRefused: 0, candidateRefused: 0, newlyRefused: 0 },
+  ]);
+});
+
+test('a key is named by its own counter if an override decides for one of several that share one', async () => {
+  const time = fakeClock();
+  const overrides = new Overrides(time, () => 60_000);
+  const effect = { kind: 'limit', requestsPerUnit: 1, unit: 'MINUTE' } as const;
+  const named = { domain: 'demo', entries: [{ key: 'file', value: 'public/a' }] };
+  overrides.replace([{ ...named, effect, untilMs: time() + 3_600_000, by: 'ops', reason: 'test' }]);
+  const rules = (spend: string) =>
+    rulesFrom(`
+domain: demo
+spend: ${spend}
+descriptors:
+  - { key: file, value: 'public/*', share_threshold: true, rate_limit: { unit: minute, requests_per_unit: 9 } }
+  - { key: user, rate_limit: { unit: minute, requests_per_unit: 0 } }
+`);
+  const { trial, ask, flush } = tryCandidate({
+    time,
+    overrides,
+    live: rules('each'),
+    candidate: rules('all_or_nothing'),
+  });
+  for (let sent = 0; sent < 2; sent++) await ask(requestOf('file=public/a', 'user=b'));
+  flush();
+  expect(trial.report(10).rules).toMatchObject([
+    { rule: 'demo.file_public/*', newlyPassedKeys: { list: { entries: [{ key: '|4:file|8:public/a', count: 1 }] } } },
+    { rule: 'demo.user' },
+  ]);
 });
 
 test('a request of a domain without candidate rules is not tried', async () => {

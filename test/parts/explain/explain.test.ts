@@ -458,6 +458,7 @@ test('explain says when other limits apply by a schedule, unless an override tak
   expect(await changesAt()).toBe('2026-12-25T00:00:00.000Z');
   overrides.replace([overrideOf({ kind: 'exempt' }, clock() + 1_000)]);
   expect(await changesAt()).toBeUndefined();
+  expect((await explain(request, { decider, extras })).decision?.why).toBe('an override exempts it');
   overrides.replace([overrideOf({ kind: 'limit', requestsPerUnit: 5, unit: 'DAY' }, clock() + 1_000)]);
   expect(await changesAt()).toBeUndefined();
 });

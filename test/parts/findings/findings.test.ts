@@ -145,6 +145,16 @@ test.each(symptoms)('%s is found within 60 s: %s', async (kind, _, send, details
   }
 });
 
+test('slots whose limit is named as overrides are have findings like others', async () => {
+  const named = RULES.map((text) => text.replaceAll('ttl: 60s }', 'ttl: 60s, name: override }'));
+  const traffic = createProxiedTraffic(named);
+  await traffic.pass(65, () => {
+    inFlight(traffic, A, true);
+    return false;
+  });
+  expect(traffic.findings.list()).toMatchObject([{ kind: 'release_without_acquire', rule: 'shop.tenant.id' }]);
+});
+
 test.each([{ kind: 'block' }, { kind: 'exempt' }, { kind: 'limit', requestsPerUnit: 9, unit: 'SECOND' }] as const)(
   'releases of requests that hold no slot under the override %j are no mistake',
   async (effect) => {

@@ -79,6 +79,21 @@ tests:
   ]);
 });
 
+test('tests check the rule of a request as well as the requirement that it does not meet', async () => {
+  const requirement = '{ keys: [user], limit: { unit: minute, requests_per_unit: 3 } }';
+  writeFileSync(
+    join(folder, 'strict.yaml'),
+    `domain: demo\nrequire: ${requirement}\ndescriptors: [{ key: path, rate_limit: { unit: minute, requests_per_unit: 9 } }]\n`,
+  );
+  const test = (expected: string) =>
+    `  - { domain: demo, descriptors: [path=/], expect: { code: OK, missing: user, ${expected} } }\n`;
+  const { lines, failed } = await results(
+    `rules: strict.yaml\ntests:\n${test('rules: demo.missing_user, remaining: 2')}${test('rules: demo.path, remaining: 8')}${test('remaining: 8')}`,
+  );
+  expect(lines.map((line) => line.slice(0, 2))).toEqual(['ok', 'ok', 'FA']);
+  expect(failed).toBe(1);
+});
+
 test('failing tests show the expected and the actual answer, and the reason', async () => {
   const tests = `rules: rules.yaml
 tests:

@@ -5,7 +5,7 @@ import { constants, setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createLogger } from '../../../src/operate/observe/log.ts';
 import type { FromControl } from '../../../src/serve/link/messages.ts';
-import { spawnControl } from '../../../src/serve/supervisor/control-child.ts';
+import { keepControl } from '../../../src/serve/supervisor/control-child.ts';
 import { until } from '../../helpers/until.ts';
 
 /** A control process that sends what it is asked to send. */
@@ -21,7 +21,7 @@ const A_SECOND_MS = 1_000;
 
 let folder: string;
 let child: ChildProcess;
-let control: ReturnType<typeof spawnControl>;
+let control: ReturnType<typeof keepControl>;
 let received: string[];
 
 beforeEach(() => {
@@ -31,12 +31,11 @@ beforeEach(() => {
   child = fork(join(folder, 'control.cjs'), { execArgv: [], serialization: 'advanced' });
   received = [];
   child.on('message', ({ kind }: { readonly kind: string }) => received.push(kind));
-  control = spawnControl({
+  control = keepControl({
     log: createLogger({ level: 'silent', format: 'json' }),
-    early: child,
-    start: () => ({ kind: 'say', message: { kind: 'alive' } }) as never, // it starts when the test says so
+    first: child,
     onMessage: () => {},
-    onStarted: () => {},
+    onReplaced: () => {},
   });
 });
 afterEach(async () => {

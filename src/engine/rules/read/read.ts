@@ -213,13 +213,14 @@ class Reader {
     place: Place,
     most = MAX_UINT32,
   ): string | number | boolean | undefined {
-    const expected = type === 'count' ? `a whole number from 0 to ${most}, not in quotes` : expectedTexts[type];
+    const expected = type === 'count' ? `a whole number from 0 to ${most}` : expectedTexts[type];
     if (node.kind !== 'scalar') return this.mismatch(place, expected, node);
     if (node.type === 'float')
       return this.mismatch(place, expected, node, type === 'text' ? `; put it in quotes: "${node.text}"` : '');
     if (type === 'text') return node.text;
     if (type === 'flag') return node.type === 'flag' ? parseFlag(node.text) : this.mismatch(place, expected, node);
-    if (node.type !== 'integer') return this.mismatch(place, expected, node);
+    if (node.type !== 'integer')
+      return this.mismatch(place, expected, node, /^\d+$/.test(node.text) ? '; remove the quotes' : '');
     const count = parseInteger(node.text);
     return count >= 0n && count <= BigInt(most) ? Number(count) : this.mismatch(place, expected, node);
   }

@@ -24,7 +24,7 @@ export const sampledPositions = (
   );
 
 /** The entries that name a descriptor's counter. */
-export function countedBy(domain: string, entries: readonly Entry[], rules: RuleTree | undefined): readonly Entry[] {
+function countedBy(domain: string, entries: readonly Entry[], rules: RuleTree | undefined): readonly Entry[] {
   const found = rules && match(rules, domain, { entries, requestLimit: undefined });
   return found?.kind === 'limited' ? found.entries : entries;
 }

@@ -18,11 +18,11 @@ export function reportPage(report: PageSource): string {
 <meta name="viewport" content="width=device-width">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <meta name="color-scheme" content="light dark">
-<title>Replay: ${headline(report)}</title>
+<title>Weir: ${headline(report)}</title>
 <style>${{ markup: STYLE }}</style>
 </head>
 <body${{ markup: data.isChange ? '' : ' class="single"' }}>
-<header><p class="brand">Weir replay</p>
+<header><p class="brand">Weir</p>
 <h1>${headline(report)}</h1>
 ${source(report)}</header>
 <main>

@@ -46,7 +46,7 @@ const ALGORITHMS =
 const UNITS = 'second, minute, hour, day, week, month, year';
 
 describe('other ways to the same messages', () => {
-  const count = 'expected a whole number from 0 to 9007199254740990, not in quotes';
+  const count = 'expected a whole number from 0 to 9007199254740990';
   const mismatch = (line: number, what: string) =>
     `error loading config file: yaml: unmarshal errors: line ${line}: cannot unmarshal ${what}; expected`;
   const USER = 'descriptors:\n- {key: user, rate_limit: {unit: day, requests_per_unit: 5}}\n';
