@@ -64,8 +64,13 @@ export async function startTwemproxy(servers: Servers, protocol: 'redis' | 'memc
   );
 }
 
-/** Starts HAProxy, which passes connections on to the server. */
-export async function startHaproxy({ port: to }: { readonly port: number }): Promise<RedisProxy> {
+/** Starts HAProxy, which passes connections on to the server; of several servers, to the one that is the master. */
+export async function startHaproxy(...servers: Servers): Promise<RedisProxy> {
+  const isMaster = [
+    'option tcp-check',
+    String.raw`tcp-check send info\ replication\r\n`,
+    'tcp-check expect string role:master',
+  ];
   const port = await freePort();
   const lines = [
     'defaults',
@@ -75,7 +80,10 @@ export async function startHaproxy({ port: to }: { readonly port: number }): Pro
     ' timeout server 60s',
     `listen redis`,
     ` bind 127.0.0.1:${port}`,
-    ` server redis 127.0.0.1:${to}`,
+    ...(servers.length > 1 ? isMaster.map((line) => ` ${line}`) : []),
+    ...servers.map(
+      ({ port: to }) => ` server redis-${to} 127.0.0.1:${to}${servers.length > 1 ? ' check inter 1s' : ''}`,
+    ),
   ];
   return withConfig(port, `${lines.join('\n')}\n`, async (path) => {
     const program = await haproxy();

@@ -30,15 +30,17 @@ export interface ClusterOptions {
   readonly nodeTimeoutMs?: number;
   /** Directory with the data and identity of each node; absent: a restarted node is a new one. */
   readonly folder?: string;
+  /** The program to start instead of redis-server. */
+  readonly program?: string;
 }
 
 export async function startCluster({
   masters = 3,
   withReplicas = false,
   nodeTimeoutMs = withReplicas ? 2_000 : 60_000,
-  folder,
+  ...servers
 }: ClusterOptions = {}): Promise<TestCluster> {
-  const started = await startNodes(withReplicas ? 2 * masters : masters, nodeTimeoutMs, folder);
+  const started = await startNodes(withReplicas ? 2 * masters : masters, nodeTimeoutMs, servers);
   const [nodes, replicas] = [started.slice(0, masters), started.slice(masters)];
   const clients = nodes.map(({ redis }) => clientOf(redis));
   const meetFirst = (client: Client) =>
@@ -66,13 +68,17 @@ export async function startCluster({
 }
 
 /** Servers that can form a Cluster, each with a reserved bus port; the default one might be in use. */
-function startNodes(count: number, nodeTimeoutMs: number, folder: string | undefined) {
+function startNodes(count: number, nodeTimeoutMs: number, servers: Pick<ClusterOptions, 'folder' | 'program'>) {
+  const { folder, ...common } = servers;
   const timeout = ['--cluster-node-timeout', String(nodeTimeoutMs)];
   const args = ['--cluster-enabled', 'yes', ...timeout, '--cluster-replica-validity-factor', '0'];
   const startNode = async (_: unknown, at: number) => {
     const busPort = await freePort();
     const own = folder === undefined ? {} : { folder: subfolder(folder, `node-${at}`) };
-    return { redis: await startRedis({ args: [...args, '--cluster-port', String(busPort)], ...own }), busPort };
+    return {
+      redis: await startRedis({ args: [...args, '--cluster-port', String(busPort)], ...common, ...own }),
+      busPort,
+    };
   };
   return Promise.all(Array.from({ length: count }, startNode));
 }

@@ -91,7 +91,7 @@ export class WindowCounts {
     try {
       replies = await this.#send(commands, slot);
     } catch (error) {
-      for (const { key, limit } of windows) this.#doubt(key, limit, slot, error);
+      for (const { key, limit } of windows) this.#doubt(key, limit, slot);
       throw error;
     }
     const nowMs = isExact
@@ -219,22 +219,21 @@ export class WindowCounts {
   }
 
   #mendCount(key: CounterKey, limit: Limit, command: readonly [string, ...string[]], slot: number): void {
-    this.#sendOne(command, slot).catch((error: unknown) => this.#doubt(key, limit, slot, error));
+    this.#sendOne(command, slot).catch(() => this.#doubt(key, limit, slot));
   }
 
-  /** @throws  the connection's error, or Redis's */
+  /** @throws  the connection's error, or Redis's unless it will refuse the command again */
   async #sendOne([name, ...args]: readonly [string, ...string[]], slot: number): Promise<unknown> {
     const commands = new Pipeline();
     commands.add(name, ...args);
     const [reply] = await this.#send(commands, slot);
-    if (reply instanceof Error) throw reply;
+    if (reply instanceof Error && !FOR_EVER.test(reply.message)) throw reply;
     return reply;
   }
 
-  /** Checks the expiry of a counter later, until Redis tells it, unless it may not. */
-  #doubt(key: CounterKey, limit: Limit, slot: number, error: unknown): void {
+  /** Checks the expiry of a counter later, until Redis tells it. */
+  #doubt(key: CounterKey, limit: Limit, slot: number): void {
     this.#ends.delete(key);
-    if (isForbidden(error)) return;
     if (this.#doubtful.size < MAX_DOUBTFUL) this.#doubtful.set(key, { limit, slot });
     this.#mending ??= setTimeout(() => void this.#mend(), MEND_MS).unref();
   }
@@ -247,8 +246,8 @@ export class WindowCounts {
       try {
         const leftMs = await this.#sendOne(['PTTL', key], slot);
         if (leftMs === NO_EXPIRY) this.#expire(key, limit, this.#endAt(limit, this.#clock(slot)), slot);
-      } catch (error) {
-        this.#doubt(key, limit, slot, error);
+      } catch {
+        this.#doubt(key, limit, slot);
       }
     }
   }
@@ -262,6 +261,8 @@ const MAX_HITS = 2 ** 32;
 const MAX_KNOWN = 131_072;
 const MAX_DOUBTFUL = 10_000;
 const MEND_MS = 1_000;
+/** Errors that do not end by themselves. */
+const FOR_EVER = /^(NOPERM|ERR|WRONGTYPE) /;
 /** A reply of PTTL. */
 const NO_EXPIRY = -1;
 /** An estimate of Redis's time is nearer to it. */
@@ -280,10 +281,6 @@ function shownTime({ at, endMs }: Placed, replies: readonly unknown[]): number |
     ? endMs - leftMs
     : undefined;
 }
-
-/** Whether Redis will refuse the command until an operator permits it. */
-const isForbidden = (error: unknown): boolean =>
-  error instanceof Error && /^(NOPERM|ERR|WRONGTYPE) /.test(error.message);
 
 /** @param reply  of INCRBY or GET */
 function readCount(reply: unknown): number | Error {

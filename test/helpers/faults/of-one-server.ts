@@ -75,6 +75,13 @@ const paused = ofOne('`CLIENT PAUSE` for 2 s', async (_, operator, felt) => {
   });
 });
 
+const writesPaused = ofOne('`CLIENT PAUSE … WRITE` for 2 s', async (_, operator, felt) => {
+  await operator.client('PAUSE', 60_000, 'WRITE');
+  await sleep(2_000);
+  await felt();
+  await operator.client('UNPAUSE');
+});
+
 const busy = ofOne(
   'a script of another client runs for 2 s, until `SCRIPT KILL`',
   async (server, operator, felt) => {
@@ -192,7 +199,7 @@ export const onSharedCounters = (fault: Fault): Fault => ({
 
 /** Faults of a single server, or of the connection to it. */
 export const faultsOfOneServer: readonly Fault[] = [
-  ...[restarted, reloaded, scriptsFlushed, frozen, paused],
+  ...[restarted, reloaded, scriptsFlushed, frozen, paused, writesPaused],
   ...[busy, full, lockedOut, demoted, cutOff],
   ...[restarted, cutOff].map(onSharedCounters),
 ];

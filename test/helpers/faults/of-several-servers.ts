@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import slotOf from 'cluster-key-slot';
-import type { Redis } from '../redis.ts';
+import { type Redis, startRedis } from '../redis.ts';
+import { startHaproxy } from '../redis-proxies.ts';
 import { beginMove, clientOf, clusterInfo, startCluster, startWatched, type TestCluster } from '../redis-topologies.ts';
+import { valkeyServer } from '../tools.ts';
 import { eventually } from '../until.ts';
 import type { Fault } from './fault.ts';
 import { onSharedCounters } from './of-one-server.ts';
@@ -57,6 +59,41 @@ const resharded: Fault = {
   },
 };
 
+const handedOver: Fault = {
+  event: 'HAProxy: `FAILOVER` to the replica',
+  losses: 0,
+  isFelt: true,
+  async begin() {
+    const master = await startRedis();
+    const replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(master.port)] });
+    const operator = clientOf(master);
+    await eventually(async () => (await operator.info('replication')).includes('state=online'));
+    const proxy = await startHaproxy(master, replica);
+    return {
+      env: { REDIS_URL: `127.0.0.1:${proxy.port}` },
+      async strike() {
+        await operator.call('FAILOVER', 'TO', '127.0.0.1', replica.port);
+        await untilMaster(replica);
+      },
+      async stop() {
+        operator.disconnect();
+        await proxy.stop();
+        await Promise.all([master.stop(), replica.stop()]);
+      },
+    };
+  },
+};
+
+const reshardedAtOnce: Fault = {
+  event: 'Cluster of Valkey 9: all slots in use move to another master (`CLUSTER MIGRATESLOTS`)',
+  losses: 0,
+  isFelt: false,
+  async begin() {
+    const cluster = await startCluster({ program: await valkeyServer() });
+    return { env: envOf(cluster), strike: () => migrate(cluster), stop: () => cluster.stop() };
+  },
+};
+
 const envOf = ({ nodes }: TestCluster) => ({
   REDIS_TYPE: 'CLUSTER',
   REDIS_URL: nodes.map(({ url }) => url).join(','),
@@ -84,8 +121,21 @@ async function reshard(cluster: TestCluster): Promise<void> {
 }
 const MOVE_MS = 20;
 
+/** Has Valkey move the slots in use, each with all its keys, to the next master. */
+async function migrate({ clients }: TestCluster): Promise<void> {
+  const inUse = await Promise.all(clients.map((client) => client.keys('*')));
+  for (const [at, keys] of inUse.entries()) {
+    const [from, to] = [clients[at], clients[(at + 1) % clients.length]];
+    const target = String(await to?.call('CLUSTER', 'MYID'));
+    for (const slot of new Set(keys.map((key) => slotOf(key)))) {
+      await from?.call('CLUSTER', 'MIGRATESLOTS', 'SLOTSRANGE', slot, slot, 'NODE', target);
+      await eventually(async () => String(await from?.call('CLUSTER', 'COUNTKEYSINSLOT', slot)) === '0');
+    }
+  }
+}
+
 /** Faults of a master and its sentinel, or of a Cluster. */
 export const faultsOfSeveralServers: readonly Fault[] = [
-  ...[masterKilled, nodeKilled, resharded],
+  ...[masterKilled, handedOver, nodeKilled, resharded, reshardedAtOnce],
   onSharedCounters(resharded),
 ];
