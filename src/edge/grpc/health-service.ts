@@ -33,7 +33,7 @@ export function healthMethods(health: Health, onCallFinished: OnCallFinished | u
   const list: Method<object, HealthListResponse> = {
     kind: 'unary',
     path: methodPath('List'),
-    decode: readListRequest,
+    decode: () => ({}), // it has no fields
     encode: writeListResponse,
     handle(_request, call) {
       const statuses = Array.from(health.statuses(), ([name, found]) => [name, { status: found }] as const);
@@ -81,12 +81,6 @@ function readCheckRequest(bytes: Buffer): HealthCheckRequest {
     else reader.skip(tag);
   }
   return { service };
-}
-
-function readListRequest(bytes: Buffer): object {
-  reader.open(bytes, 0, bytes.length);
-  while (reader.at < bytes.length) reader.skip(reader.tag());
-  return {};
 }
 
 function writeCheckResponse({ status }: HealthCheckResponse): Buffer {

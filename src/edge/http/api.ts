@@ -109,7 +109,6 @@ export function outcomeInTurn<T>(
           return estimate;
         }
       },
-      expire: () => 0,
     };
     if (queue.mayRun(estimate)) queue.spend(call.run(call.dueAtMs));
     else queue.add(call, estimate);

@@ -9,10 +9,8 @@ export interface PendingCall {
   readonly expiresAtMs: number;
   /** Time by which calls of one connection are ordered, earliest first. */
   readonly dueAtMs: number;
-  /** Decodes and handles the call. @returns the work done, in units of `SLICE_UNITS` */
-  run(nowMs: number): number;
-  /** Ends the call without handling it. @returns the work done */
-  expire(): number;
+  /** Decodes and handles the call, or only ends it if it is late. @returns the work done, in units of `SLICE_UNITS` */
+  run(nowMs: number, isLate?: boolean): number;
 }
 
 /** The connection of a call, as far as the queue is concerned. */
@@ -86,7 +84,7 @@ export function createCallQueue(late: Pick<LateCalls, 'size' | 'count'>, nowMs: 
     const [atMs, unitsBefore] = [nowMs(), unitsLeft];
     const hasExpired = isLate(call, atMs);
     if (hasExpired) expired++;
-    const units = hasExpired ? call.expire() : call.run(atMs); // which may call `spend`
+    const units = call.run(atMs, hasExpired); // which may call `spend`
     unitsLeft -= units;
     call.connection.waiting?.owe(unitsBefore - unitsLeft);
   };

@@ -153,12 +153,10 @@ export class MethodCall implements Receiver, PendingCall {
     return units > 0 && this.#stream.peer.spendSide(units);
   }
 
-  /** Charges the memory of buffered messages. Even a small part of one may keep a whole pool of Node's alive. */
+  /** Charges the memory of messages that are not handled. */
   #chargeMessages(): void {
     if (!this.#reader) return; // the stream, and its charge, may be gone
-    const { pending } = this.#reader;
-    // a buffer for pieces is up to twice as large as what has arrived
-    const bytes = (pending > 0 ? Math.max(Buffer.poolSize, 2 * pending) : 0) + (this.#request?.length ?? 0);
+    const bytes = this.#reader.heldBytes + (this.#request?.length ?? 0);
     if (bytes !== this.#chargedBytes) this.#stream.charge(bytes - this.#chargedBytes);
     this.#chargedBytes = bytes;
   }
@@ -209,10 +207,6 @@ export class MethodCall implements Receiver, PendingCall {
     this.#requestBytes = cost.bytes;
     this.#stream.charge(cost.bytes);
     return cost.units;
-  }
-
-  expire(): number {
-    return this.run();
   }
 
   /** Releases the call's place on the connection, since its handler has answered or will not be called. */

@@ -1,4 +1,4 @@
-import { ownCopy } from '../bounds/own-copy.ts';
+import { JoinedParts } from '../bounds/spare-buffers.ts';
 import { ErrorCode } from '../http2/errors.ts';
 import type { RequestHead } from '../http2/request-head.ts';
 import type { Receiver, Stream } from '../http2/stream.ts';
@@ -134,15 +134,10 @@ const TOO_MUCH_BEFORE_LOAD = failureHead({
   details: `more than ${MAX_BUFFERED_BYTES} bytes arrived before the service was loaded`,
 });
 
-/** Memory of a buffered part besides its octets. */
-const PART_BYTES = 256;
-
 /** A call whose service is being loaded: buffers up to `MAX_BUFFERED_BYTES` of its request, then passes them on. */
 class LoadingCall implements Receiver {
   readonly #stream: Stream;
-  #kept: Buffer[] = [];
-  #keptBytes = 0;
-  #chargedBytes = 0;
+  readonly #parts = new JoinedParts();
   #hasEnded = false;
 
   /** @param loaded  opens the receiver of the call; undefined if the call has been answered */
@@ -152,23 +147,23 @@ class LoadingCall implements Receiver {
   }
 
   data(bytes: Buffer, from: number, to: number): void {
-    this.#keptBytes += to - from;
-    if (this.#keptBytes > MAX_BUFFERED_BYTES) {
-      this.#kept = [];
+    const parts = this.#parts;
+    if (parts.length + to - from > MAX_BUFFERED_BYTES) {
+      parts.release();
       return this.#stream.headOnly(TOO_MUCH_BEFORE_LOAD);
     }
-    this.#kept.push(ownCopy(bytes, from, to));
-    this.#chargedBytes += to - from + PART_BYTES;
-    this.#stream.charge(to - from + PART_BYTES);
+    const heldBefore = parts.bytes.length;
+    parts.add(bytes, from, to, MAX_BUFFERED_BYTES);
+    this.#stream.charge(parts.bytes.length - heldBefore);
   }
 
   end(bytes: Buffer, from: number, to: number): void {
     this.#hasEnded = true;
-    if (from < to) this.data(bytes, from, to);
+    this.data(bytes, from, to);
   }
 
   cancelled(): void {
-    this.#kept = [];
+    this.#parts.release();
   }
 
   #passOn(open: () => Receiver | undefined): void {
@@ -176,10 +171,10 @@ class LoadingCall implements Receiver {
     if (stream.isOver) return;
     const receiver = open();
     stream.receiver = receiver;
-    stream.charge(-this.#chargedBytes);
-    const kept = this.#kept;
-    this.#kept = [];
-    for (const bytes of kept) receiver?.data(bytes, 0, bytes.length);
-    if (this.#hasEnded) receiver?.end(Buffer.alloc(0), 0, 0);
+    const { bytes, length } = this.#parts;
+    stream.charge(-bytes.length);
+    if (this.#hasEnded) receiver?.end(bytes, 0, length);
+    else if (length > 0) receiver?.data(bytes, 0, length);
+    this.#parts.release();
   }
 }

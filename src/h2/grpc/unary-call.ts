@@ -173,20 +173,15 @@ export class UnaryCall<Q> implements Receiver, PendingCall {
     queue.add(this, estimate);
   }
 
-  run(nowMs: number): number {
+  run(nowMs: number, isLate = false): number {
     const message = this.#message;
-    if (!message) return this.expire();
-    this.#waitedMs = nowMs - this.completeAtMs;
-    const units = this.#handle(message, 0, wholeLength(message), this.#estimate ?? 0);
+    let units = EXPIRY_UNITS;
+    if (message && !isLate) {
+      this.#waitedMs = nowMs - this.completeAtMs;
+      units = this.#handle(message, 0, wholeLength(message), this.#estimate ?? 0);
+    } else this.#expire(message?.subarray(0, wholeLength(message)));
     this.#dropHeld();
     return units;
-  }
-
-  expire(): number {
-    const message = this.#message;
-    this.#expire(message?.subarray(0, wholeLength(message)));
-    this.#dropHeld();
-    return EXPIRY_UNITS;
   }
 
   #expire(message: Buffer | undefined): void {

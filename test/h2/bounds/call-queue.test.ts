@@ -32,13 +32,9 @@ const call = (name: string, units = 1, changes: Partial<PendingCall> = {}): Pend
   connection,
   expiresAtMs: nowMs + 10,
   dueAtMs: changes.expiresAtMs ?? nowMs + 10,
-  run() {
-    log.push(name);
-    return units;
-  },
-  expire() {
-    log.push(`${name} expired`);
-    return EXPIRY_UNITS;
+  run(_, isLate) {
+    log.push(isLate ? `${name} expired` : name);
+    return isLate ? EXPIRY_UNITS : units;
   },
   ...changes,
 });

@@ -22,7 +22,8 @@ async function overload(readingMs: number) {
   const arrive = (dueMs: number, { connection }: (typeof sockets)[number]): void => {
     const expiresAtMs = nowMs + DEADLINE_MS / 2;
     nowMs += readingMs;
-    const run = (): number => {
+    const run = (_atMs = nowMs, isLate = false): number => {
+      if (isLate) return EXPIRY_UNITS;
       nowMs += HANDLING.ms;
       if (nowMs < END_MS / 2) return HANDLING.units;
       counts.handled++;
@@ -30,7 +31,7 @@ async function overload(readingMs: number) {
       return HANDLING.units;
     };
     if (queue.mayRun(HANDLING.estimate)) return queue.spend(run());
-    const call = { connection, expiresAtMs, dueAtMs: expiresAtMs, run, expire: () => EXPIRY_UNITS };
+    const call = { connection, expiresAtMs, dueAtMs: expiresAtMs, run };
     if (queue.canWait(call)) queue.add(call, HANDLING.estimate);
   };
   while (nowMs < END_MS) {

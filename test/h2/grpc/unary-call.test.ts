@@ -316,9 +316,9 @@ describe('a call that waits for its turn', () => {
   });
 
   test('ends without a decision when it expires, and its hits are counted with those of equal calls', async () => {
-    for (const streamId of [1, 3]) (await queued(streamId)).expire();
-    (await queued(5, framed(gzipSync(message), 1), { 'grpc-encoding': 'gzip' })).expire();
-    (await queued(7, framed(Buffer.of(7)))).expire();
+    for (const streamId of [1, 3]) (await queued(streamId)).run(0, true);
+    (await queued(5, framed(gzipSync(message), 1), { 'grpc-encoding': 'gzip' })).run(0, true);
+    (await queued(7, framed(Buffer.of(7)))).run(0, true);
     for (const streamId of [1, 3, 5, 7])
       expect(await caller.reply(streamId)).toMatchObject(failure(status.DEADLINE_EXCEEDED, 'Deadline exceeded'));
     overload.lateCalls.count();
@@ -331,12 +331,12 @@ describe('a call that waits for its turn', () => {
 
   test('is answered, and not counted again, if the answer is known when it expires in time', async () => {
     isKnown = true;
-    (await queued(1)).expire();
+    (await queued(1)).run(0, true);
     expect(await caller.reply(1)).toEqual(wellAnswered);
     const cancelled = await queued(3);
     caller.send(rstStream(3, ErrorCode.CANCEL));
     await caller.settled();
-    cancelled.expire();
+    cancelled.run(0, true);
     overload.lateCalls.count();
     expect([counted, asked, missed]).toEqual([[[question, 1]], [], ['cancelled']]);
   });
