@@ -77,7 +77,7 @@ export async function readSettings(env: Environment, rules?: string) {
     /** Rules that are tried on live traffic. */
     candidate: readCandidate(values),
     statistics: { nearLimitRatio: values.NEAR_LIMIT_RATIO, maxNameBytes: values.STATISTICS_MAX_BYTES },
-    sink: readSink(values),
+    sink: readSink(values, env),
     tracing: values.TRACING_ENABLED ? readTracing(values) : undefined,
   };
 }
@@ -270,7 +270,7 @@ function readGrpc(values: CheckedValues) {
   };
 }
 
-function readSink(values: CheckedValues) {
+function readSink(values: CheckedValues, env: Environment) {
   const { sink } = values;
   return {
     ...sink,
@@ -283,7 +283,7 @@ function readSink(values: CheckedValues) {
       flushIntervalMs: values.STATS_FLUSH_INTERVAL,
     },
     /** Whether the operator chose this sink, as opposed to the default. */
-    isExplicit: values.USE_STATSD !== undefined || sink.kind === 'dogstatsd',
+    isExplicit: sink.kind === 'dogstatsd' || Boolean(env.USE_STATSD ?? env.STATSD_HOST ?? env.STATSD_PORT),
     prometheus: {
       address: values.PROMETHEUS_ADDR,
       path: values.PROMETHEUS_PATH,

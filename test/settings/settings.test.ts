@@ -40,6 +40,15 @@ test('the table for documentation has every variable, with its default as text',
   expect(rows.filter(([, { meaning }]) => meaning === '')).toEqual([]);
 });
 
+test.each<[Environment, boolean]>([
+  [{}, false],
+  [{ USE_STATSD: 'true' }, true],
+  [{ STATSD_HOST: 'statsd' }, true],
+  [{ STATSD_PORT: '9125' }, true],
+])('with %j, losing StatsD is an error: %s', async (env, isExplicit) => {
+  expect((await readSettings(env)).sink).toMatchObject({ kind: 'statsd', isExplicit });
+});
+
 describe('values', () => {
   test.each<[string, string, unknown]>([
     ['GRPC_HOST', '::', '::'],
