@@ -265,7 +265,7 @@ test('a master of a Cluster that was replaced has no circuit any longer', async 
   await operator.call('CLUSTER', 'FAILOVER', 'TAKEOVER');
   operator.disconnect();
   await eventually(async () => (await apply(store, hit))[0]?.code === 'OK');
-  expect([...store.circuits().keys()]).not.toContain(master.url);
+  await eventually(() => !store.circuits().has(master.url)); // a redirected call precedes the list of the new masters
 });
 
 test.each([
