@@ -34,10 +34,10 @@ export class HeaderBlocks {
     return this.#pending?.streamId;
   }
 
-  begin(streamId: number, flags: number, bytes: Buffer, from: number, to: number, nowMs: number): void {
+  begin(streamId: number, flags: number, bytes: Buffer, from: number, to: number): void {
     const parts = new JoinedParts(DEFAULT_MAX_FRAME_SIZE);
     parts.add(bytes, from, to, this.#maxBytes);
-    this.#pending = { streamId, flags, sinceMs: nowMs, parts };
+    this.#pending = { streamId, flags, sinceMs: performance.now(), parts };
   }
 
   /**

@@ -64,9 +64,7 @@ export class ReadingPace implements SideWaiter {
     if (this.#octetsLeft > 0) return;
     this.#octetsLeft = OCTETS_PER_TURN;
     this.#socket.pause();
-    setImmediate(() => {
-      this.#resumeSocket();
-    });
+    setImmediate(() => this.#resumeSocket());
   }
 
   /** Records work of a side service for the client. @returns whether the client has used up its share and must wait */

@@ -45,7 +45,7 @@ export class RequestFrames {
       from += 5;
     }
     if (flags & Flag.END_HEADERS) this.#onBlock(bytes, from, to, flags, streamId);
-    else this.blocks.begin(streamId, flags, bytes, from, to, performance.now());
+    else this.blocks.begin(streamId, flags, bytes, from, to);
   }
 
   onContinuation(bytes: Buffer, from: number, to: number, flags: number): void {
