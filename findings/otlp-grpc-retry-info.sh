@@ -16,7 +16,7 @@ venv/bin/pip install --quiet opentelemetry-exporter-otlp-proto-grpc==1.45.2 grpc
 echo '{}' > package.json
 npm install --silent --no-audit --no-fund --ignore-scripts --prefix . \
   @opentelemetry/exporter-trace-otlp-grpc@0.301.0 > install.log
-cat > server.py <<'EOS'
+cat > server.py <<'EOF'
 # Refuses the first call of each exporter, which names itself and the case in metadata, and logs the times of all.
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -52,8 +52,8 @@ server.start()
 with open('port', 'w') as file:
     file.write(str(port))
 server.wait_for_termination()
-EOS
-cat > probe.py <<'EOS'
+EOF
+cat > probe.py <<'EOF'
 import sys
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
@@ -63,8 +63,8 @@ with TracerProvider().get_tracer('probe').start_as_current_span('span') as span:
 for case in ['with', 'without']:
     exporter = OTLPSpanExporter(sys.argv[1], insecure=True, headers={'case': f'python-{case}'}, timeout=20)
     print('python', case, exporter.export([span]).name)
-EOS
-cat > probe.mjs <<'EOS'
+EOF
+cat > probe.mjs <<'EOF'
 import { createRequire } from 'node:module';
 const require = createRequire(import.meta.url);
 const { OTLPTraceExporter } = require('@opentelemetry/exporter-trace-otlp-grpc');
@@ -77,13 +77,13 @@ for (const name of ['with', 'without']) {
   console.log('node', name, code === 0 ? 'SUCCESS' : 'FAILURE');
 }
 process.exit();
-EOS
-cat > go.mod <<'EOS'
+EOF
+cat > go.mod <<'EOF'
 module probe
 
 go 1.25
-EOS
-cat > main.go <<'EOS'
+EOF
+cat > main.go <<'EOF'
 package main
 
 import (
@@ -110,7 +110,7 @@ func main() {
 		fmt.Println("go", name, outcome)
 	}
 }
-EOS
+EOF
 go get go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc@v1.47.0 go.opentelemetry.io/otel/sdk@v1.47.0 \
   2> install.log
 go mod tidy 2>> install.log
@@ -123,7 +123,7 @@ address="127.0.0.1:$(cat port)"
   node probe.mjs "$address"
   cat retries
 } > seen
-diff - seen <<'EOS'
+diff - seen <<'EOF'
 go with SUCCESS
 go without FAILURE
 python with SUCCESS
@@ -133,4 +133,4 @@ node without FAILURE
 go-with retried after the delay
 python-with retried before it
 python-without retried before it
-EOS
+EOF
