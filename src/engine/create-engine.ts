@@ -202,16 +202,26 @@ function createDecider(options: TimedOptions, store: OpenStore, rules: () => Rul
 function shown(answer: Answer): Answer {
   let verdicts: Verdict[] | undefined;
   for (let at = 0; at < answer.verdicts.length; at++) {
-    const verdict = answer.verdicts[at];
-    if (verdict?.kind !== 'limited') continue;
-    const { applied } = verdict;
-    const decision = shownDecision(verdict);
-    if (decision === verdict.decision && !applied) continue; // the common case
-    const others = applied && { applied: applied.map((one) => ({ ...one, decision: shownDecision(one) })) };
+    const verdict = answer.verdicts[at] as Verdict; // in range
+    const changed = shownVerdict(verdict);
+    if (changed === verdict) continue; // the common case
     verdicts ??= answer.verdicts.slice();
-    verdicts[at] = { ...verdict, decision, ...others };
+    verdicts[at] = changed;
   }
   return verdicts ? { ...answer, verdicts } : answer;
+}
+
+function shownVerdict<V extends Verdict>(verdict: V): V {
+  if (verdict.kind !== 'limited') return verdict;
+  const { applied, beside } = verdict;
+  const decision = shownDecision(verdict);
+  if (decision === verdict.decision && !applied && !beside) return verdict;
+  return {
+    ...verdict,
+    decision,
+    ...(applied && { applied: applied.map((one) => ({ ...one, decision: shownDecision(one) })) }),
+    ...(beside && { beside: shownVerdict(beside) }),
+  };
 }
 
 /** @throws InvalidRequest */

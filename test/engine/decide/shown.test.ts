@@ -62,6 +62,18 @@ test('an engine shows the numbers of a service: of a bucket larger than its rate
   expect(await call()).toMatchObject({ code: 'OK', remaining: 10 });
 });
 
+test('an engine shows such numbers of a limit that decides beside another one', async () => {
+  const strict = 'require: { keys: [customer], limit: { unit: minute, requests_per_unit: 3 } }';
+  const bucket = '{ algorithm: token_bucket, unit: day, requests_per_unit: 10, burst: 20 }';
+  const text = `domain: d\n${strict}\ndescriptors: [{ key: k, rate_limit: ${bucket} }]\n`;
+  const engine = await createEngine({ rules: { text }, clock: fakeClock() });
+  closing.push(() => engine.close());
+  const { verdicts } = await engine.decide({ domain: 'd', descriptors: [{ entries: [{ key: 'k', value: 'a' }] }] });
+  expect(verdicts).toMatchObject([
+    { decision: { limitRemaining: 2 }, beside: { rule: { path: 'd.k' }, decision: { limitRemaining: 10 } } },
+  ]);
+});
+
 test('headers and statuses have the same reset', async () => {
   const names = { limit: 'limit', remaining: 'remaining', reset: 'reset' };
   const off = {
