@@ -140,6 +140,27 @@ test('Envoy accepts what weir envoy prints for every rule file of config', async
   expect(await validateEnvoy(JSON.stringify(printed))).toMatch(/ OK$/m);
 });
 
+/** A whole Envoy with the patches of an EnvoyFilter of Istio. */
+function withPatches(text: string): string {
+  const { spec } = load(text) as { spec: { configPatches: { applyTo: string; patch: { value: Fields } }[] } };
+  const { whole, listeners, manager, host } = place();
+  const values = (kind: string): Fields[] =>
+    spec.configPatches.flatMap(({ applyTo, patch }) => (applyTo === kind ? [patch.value] : []));
+  listeners.splice(1);
+  manager.http_filters.splice(0, 1, ...(values('HTTP_FILTER') as Manager['http_filters']));
+  Object.assign(host, ...values('VIRTUAL_HOST'));
+  whole.static_resources.clusters.splice(0, 1, ...values('CLUSTER'));
+  return JSON.stringify(whole);
+}
+
+test('Envoy accepts the patches that weir envoy prints for Istio for every rule file of config', async () => {
+  const printed = printedForAll((rules, domain) =>
+    withPatches(envoyConfiguration(rules, domain, { ...WEIR, kind: 'istio', timeoutMs: 250 })),
+  );
+  expect(printed.static_resources.listeners.length).toBeGreaterThan(40);
+  expect(await validateEnvoy(JSON.stringify(printed))).toMatch(/ OK$/m);
+});
+
 test('Envoy accepts the quota filter that weir envoy rlqs prints for every rule file of config', async () => {
   const printed = printedForAll((rules, domain) => {
     try {

@@ -151,11 +151,15 @@ const tls = () => ({
   GRPC_CLIENT_TLS_CACERT: join(folder, 'clients.pem'),
 });
 
-test.each(['h2', 'grpc-js'])(
-  'no request fails while two instances are restarted one after the other, with %s',
-  async (GRPC_TRANSPORT) => {
-    const one = await instance({ GRPC_TRANSPORT });
-    const other = await instance({ GRPC_TRANSPORT });
+test.each([
+  ['h2', '300ms'],
+  ['grpc-js', '24h'],
+])(
+  'no request fails while two instances are restarted one after the other, with %s and connections that end after %s',
+  async (GRPC_TRANSPORT, GRPC_MAX_CONNECTION_AGE) => {
+    const env = { GRPC_TRANSPORT, GRPC_MAX_CONNECTION_AGE };
+    const one = await instance(env);
+    const other = await instance(env);
     const envoy = await proxy(one, [other]);
     const asking = load(envoy);
     for (const weir of [one, other]) {
@@ -163,7 +167,7 @@ test.each(['h2', 'grpc-js'])(
       process.kill(weir.pid, 'SIGTERM');
       expect(await weir.exited).toEqual({ code: 0, signal: null });
       await asking.goesOn();
-      await instance({ GRPC_TRANSPORT }, weir);
+      await instance(env, weir);
       await healthy(envoy, 2);
     }
     await asking.goesOn();
