@@ -166,7 +166,8 @@ function findUnused(
   values: Values,
   [store, candidate]: readonly [StoreSettings, RedisSettings | undefined],
 ): readonly string[] {
-  const { CONFIG_TYPE, RUNTIME_SUBDIRECTORY, REDIS_TYPE, REDIS_PERSECOND_TYPE, REDIS_PERSECOND, MEMCACHE_SRV } = values;
+  const { CONFIG_TYPE, RUNTIME_ROOT, RUNTIME_SUBDIRECTORY } = values;
+  const { REDIS_TYPE, REDIS_PERSECOND_TYPE, REDIS_PERSECOND, MEMCACHE_SRV } = values;
   const rows: Rows = table;
   const isSecure =
     store.kind === 'redis'
@@ -182,7 +183,7 @@ function findUnused(
     ['REDIS_PERSECOND_TYPE=SENTINEL', REDIS_PERSECOND_TYPE === 'SENTINEL', ['REDIS_PERSECOND_SENTINEL_AUTH']],
     ['REDIS_PERSECOND', REDIS_PERSECOND, ['REDIS_PERSECOND_URL']],
     ['MEMCACHE_SRV', MEMCACHE_SRV !== '', ['MEMCACHE_SRV_REFRESH']],
-    ['RUNTIME_ROOT', CONFIG_TYPE !== 'FILE' || RUNTIME_SUBDIRECTORY !== undefined, otherRuntime],
+    ['RUNTIME_ROOT', CONFIG_TYPE !== 'FILE' || (RUNTIME_ROOT ?? RUNTIME_SUBDIRECTORY) !== undefined, otherRuntime],
   ];
   return needs
     .filter(([needed, isMet]) => !isMet && !env[needed])

@@ -494,6 +494,7 @@ describe('a warning names', () => {
     { REDIS_URL: 'redis:1', REDIS_TLS_CACERT: 'ca.crt', REDIS_PERSECOND: 'true', REDIS_PERSECOND_URL: 'rediss://a:1' },
     { REDIS_URL: 'redis:1', MEMCACHE_SRV_REFRESH: '0', REDIS_TLS_CACERT: '' },
     { RUNTIME_SUBDIRECTORY: 'ratelimit', RUNTIME_WATCH_ROOT: 'false' },
+    { RUNTIME_ROOT: '', RUNTIME_IGNOREDOTFILES: 'true' },
     { RUNTIME_WATCH_ROOT: 'true', RUNTIME_APPDIRECTORY: 'config' },
     { CONFIG_TYPE: 'GRPC_XDS_SOTW', RUNTIME_WATCH_ROOT: 'false' },
   ])('%j has no warning: the part is off on purpose, or used', (env) => {

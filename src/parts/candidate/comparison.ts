@@ -130,10 +130,9 @@ export function pairVerdicts(
   const [ours, theirs] = [withThoseBeside(live), withThoseBeside(candidate)];
   if (ours.length === 1 && theirs.length === 1) return [[live, candidate]];
   const isSame = (one: Verdict, other: Verdict): boolean => findRule(one)?.path === findRule(other)?.path;
-  return [
-    ...theirs.map((one) => [ours.find((other) => isSame(one, other)) ?? NONE, one] as const),
-    ...ours.flatMap((one) => (theirs.some((other) => isSame(one, other)) ? [] : [[one, NONE] as const])),
-  ];
+  const left = ours.filter((one) => !theirs.some((other) => isSame(one, other)));
+  const pairs = theirs.map((one) => [ours.find((other) => isSame(one, other)) ?? left.shift() ?? NONE, one] as const);
+  return [...pairs, ...left.map((one) => [one, NONE] as const)];
 }
 
 const withThoseBeside = (verdict: Verdict): readonly Verdict[] => (isLimited(verdict) ? limitedBy(verdict) : [verdict]);

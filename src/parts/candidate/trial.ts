@@ -8,8 +8,8 @@ import {
   CountersUnavailable,
   type Decider,
   decide,
+  limitedBy,
   type RateLimitRequest,
-  type Verdict,
 } from '../../engine/decide/decide.ts';
 import { findUnmet } from '../../engine/decide/unmet.ts';
 import type { Ledger } from '../../engine/ledger/ledger.ts';
@@ -159,7 +159,7 @@ export class Trial {
       return;
     }
     if (share < sample && tried.sampled && tried.areAlone) this.#missed(decoded, tried.sampled);
-    if (live.verdicts.some(isDegraded)) this.#missed(decoded);
+    if (live.verdicts.flatMap(limitedBy).some(isDegraded)) this.#missed(decoded);
     const { sampled, areAlone } = tried;
     this.#inFlight++;
     this.#inFlightBytes += bytes;
@@ -321,7 +321,7 @@ export class Trial {
   }
 }
 
-const isDegraded = (verdict: Verdict): boolean => verdict.kind === 'limited' && verdict.decision.degraded !== undefined;
+const isDegraded = ({ decision }: ReturnType<typeof limitedBy>[number]): boolean => decision.degraded !== undefined;
 
 /** All descriptors of a request are tried. */
 const EVERY = { sampled: undefined, areAlone: true } as const;

@@ -78,7 +78,7 @@ export function seriesOperations(options: FeedOptions): readonly ApiOperation[] 
       domains: 'selected',
       query: fields({}, chosen),
       answers:
-        'Changes since the start of the process, the oldest first, 200 at most. Of overrides, those that may concern the rule or the client.',
+        'Changes since the start of the process, the oldest first, 200 at most. Of overrides, with `rule`, those that may concern the rule, or with `descriptor`, too, its client.',
       answer: ({ client, scope, query: { rule: path, descriptor } }) => {
         const shown = shownBy(client.seesValues, options.hash);
         const tree = options.rules();

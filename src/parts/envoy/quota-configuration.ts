@@ -30,7 +30,12 @@ export function quotaConfiguration(rules: RuleTree, domain: string, options: Quo
   };
   const root = rules.domains.get(domain)?.root;
   if (root) for (const { rule, nodes } of rulesBelow(root, 'children')) add(nodes, rule); // deeper ones are narrower
-  if (matchers.size === 0) throw new CommandFailed(['no matcher is possible:', ...notes].join('\n'));
+  if (matchers.size === 0)
+    throw new CommandFailed(
+      [`no matcher is possible for ${printable(domain)}:`, ...(notes.size > 0 ? notes : ['it has no rules.'])].join(
+        '\n',
+      ),
+    );
   const filter = quotaFilter(domain, [...matchers].join(''), options.proxy);
   return (
     [...notes].map((note) => `# ${note}\n`).join('') + wholeEnvoy({ filter, route: '{ cluster: upstream }' }, options)

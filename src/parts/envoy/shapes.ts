@@ -17,7 +17,7 @@ export interface ExpectedShapes {
   readonly adaptive: readonly DescriptorShape[];
   /** Shapes of which only responses count (`count_when`), whose status must be sent when the stream ends. */
   readonly reports: readonly DescriptorShape[];
-  /** Paths of rules with entries that need actions of an operator, and of those below. */
+  /** Paths of rules with entries that need actions of an operator, and of those below; and such requirements. */
   readonly unknown: readonly string[];
   /** Shapes that report a request's usage, which is known only when its stream ends (`not_counted: commit`). */
   readonly commits: readonly DescriptorShape[];
@@ -56,6 +56,8 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
   };
   const { root, requirements = [] } = rules.domains.get(domain) ?? {};
   if (root) walk(root, []);
+  for (const key of new Set(requirements.flatMap(({ keys, per }) => [...keys.flat(), ...per])))
+    if (conditionKeys.has(key)) unknown.push(`${domain}: require ${key}`);
   for (const key of new Set(requirements.flatMap(({ keys }) => keys.flat())))
     if (!conditionKeys.has(key) && ![...found.values()].some((shape) => shape.some((entry) => entry.key === key)))
       add([{ key, value: undefined }]);
@@ -68,7 +70,7 @@ const EVERY_REQUEST: DescriptorShape = [everyRequest];
 /** The shapes by which requests without required keys are known and counted. @param above  those of the level */
 const shapesForMissing = ({ per }: Requirement, above: DescriptorShape): readonly DescriptorShape[] => {
   const always = above.length > 0 ? above : EVERY_REQUEST;
-  return [always, ...per.map((key) => [...always, { key, value: undefined }])];
+  return [always, ...per.filter((key) => !conditionKeys.has(key)).map((key) => [...always, { key, value: undefined }])];
 };
 
 /** Whether a requirement of a domain needs descriptors of this shape, though they match no rule. */

@@ -109,8 +109,10 @@ export class ReplayFigures implements ReplayObserver {
     this.#recorded ??= new HurtKeys({ left: this.#maxHurtKeys });
     if (recorded.code === 'OVER_LIMIT') {
       const refused = recorded.descriptors ?? codesBehind(recorded.code, answer);
-      for (const [at, { key }] of answer.descriptors.entries())
-        if (key !== undefined && refused[at]?.code === 'OVER_LIMIT') this.#recorded.refused(key, timeMs);
+      for (const [at, first] of answer.descriptors.entries())
+        for (const one of refused[at]?.code === 'OVER_LIMIT' ? byRule(first) : [])
+          if (one.key !== undefined && (one === first || one.code === 'OVER_LIMIT'))
+            this.#recorded.refused(one.key, timeMs);
     }
     this.#compare(recorded.code, answer.code);
   }

@@ -81,7 +81,7 @@ function logServer(server: string, log: Logger): (event: StoreEvent) => void {
         isRefusalLogged = false;
         return;
       case 'slow': {
-        const took = `replies take longer than callers wait, the last one ${Math.round(event.tookMs)} ms`;
+        const took = `replies take longer than callers wait, the last one ${Math.round(event.tookMs)} ms or more`;
         return logSeldom('slow', () =>
           log.error(
             `${server} is slow: ${took}; see "Is the store slow?" in the runbooks. Not logged again for a minute`,

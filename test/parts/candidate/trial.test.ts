@@ -82,6 +82,23 @@ test('figures have the requirements that requests do not meet, beside the rules 
   ]);
 });
 
+test('a rule that the candidate replaces by one of another path is compared with it beside a requirement, too', async () => {
+  const rules = (value: string): ReturnType<typeof rulesFrom> =>
+    rulesFrom(`
+domain: demo
+require: { keys: [customer], limit: { unit: minute, requests_per_unit: 1000 } }
+descriptors:
+  - { key: tenant, ${value} rate_limit: { unit: minute, requests_per_unit: 2 } }
+`);
+  const { trial, ask, flush } = started({ live: rules(''), candidate: rules('value: a,') });
+  await askTimes(ask, 4, 'tenant=a');
+  flush();
+  const { totals, rules: figures } = trial.report(10);
+  expect(totals).toMatchObject({ requests: 4, newlyRefused: 0, newlyPassed: 0 });
+  expect(figures).toHaveLength(2);
+  expect(figures.every(({ newlyRefused, newlyPassed }) => newlyRefused + newlyPassed === 0)).toBe(true);
+});
+
 test('a key is named by its own counter if an override decides for one of several that share one', async () => {
   const time = fakeClock();
   const overrides = new Overrides(time, () => 60_000);

@@ -341,6 +341,7 @@ describe('the printed configuration', () => {
 
   test('is accepted by Envoy for rules that need actions of an administrator, and names them', async () => {
     const text = `domain: shop
+require: { keys: [query_match, tier], per: [header_match], limit: { unit: day, requests_per_unit: 1 } }
 descriptors:
   - { key: generic_key, rate_limit: { unit: minute, requests_per_unit: 5 } }
   - { key: tier, rate_limit: { unit: minute, requests_per_unit: 5 } }
@@ -351,10 +352,18 @@ descriptors:
 `;
     const options = { kind: 'envoy', host: 'localhost', port: 8081, timeoutMs: 250 } as const;
     const printed = envoyConfiguration(rulesFrom(text), 'shop', options);
-    expect(Array.from(printed.matchAll(/^# shop\.(.*) needs actions of your own/gm), ([, path]) => path)).toEqual([
-      ...['generic_key_paid-*', 'generic_key', 'header_match_beta', 'a\\x0a*'],
+    expect(Array.from(printed.matchAll(/^# shop[.:](.*) needs actions of your own/gm), ([, path]) => path)).toEqual([
+      ...[
+        'generic_key_paid-*',
+        'generic_key',
+        'header_match_beta',
+        'a\\x0a*',
+        ' require query_match',
+        ' require header_match',
+      ],
     ]);
     expect(printed.match(/descriptor_(?:key|value): .*/g)).toEqual([
+      'descriptor_value: "every_request" }',
       'descriptor_key: "tier" }',
       'descriptor_key: "b\\u0085c" }',
     ]);

@@ -56,10 +56,16 @@ descriptors:
   - { key: header_match, value: beta, rate_limit: { unit: second, requests_per_unit: 5 } }
   - { key: "a\\n*", rate_limit: { unit: second, requests_per_unit: 5 } }
 `);
-  expect(() => quotaConfiguration(rules, 'edge', { host: 'weir', port: 8081 })).toThrow(`no matcher is possible:
+  expect(() =>
+    quotaConfiguration(rules, 'edge', { host: 'weir', port: 8081 }),
+  ).toThrow(`no matcher is possible for edge:
 edge.generic_key_paid-* is left out: no header provides generic_key: write a matcher with your own input.
 edge.header_match_beta is left out: no header provides header_match: write a matcher with your own input.
 edge.a\\x0a* is left out: no header provides a\\x0a*: write a matcher with your own input.`);
+  const none = rulesFrom('domain: edge\ndescriptors: []\n');
+  expect(() => quotaConfiguration(none, 'edge', { host: 'weir', port: 8081 })).toThrow(
+    'no matcher is possible for edge:\nit has no rules.',
+  );
 });
 
 test('Envoy 1.40 reports the buckets that the printed matchers make from requests', async () => {

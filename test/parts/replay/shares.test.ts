@@ -4,6 +4,7 @@ import { ReplayEngine, replay } from '../../../src/parts/replay/engine.ts';
 import { ReplayFigures } from '../../../src/parts/replay/figures.ts';
 import { TrafficCounts } from '../../../src/parts/replay/input.ts';
 import { parseMapping } from '../../../src/parts/replay/mapping/mapping.ts';
+import { ReportData } from '../../../src/parts/replay/report/report-data.ts';
 import type { RecordedTraffic } from '../../../src/parts/replay/request.ts';
 import { simulated } from '../../../src/parts/simulate/simulate.ts';
 import { rulesFrom } from '../../helpers/rules.ts';
@@ -134,6 +135,43 @@ descriptors:
   expect(figures.rules.get('demo.missing_customer.tenant')).toMatchObject({ requests: 2, refused: 2 });
   expect(figures.rules.get('demo.tenant')).toMatchObject({ requests: 2, refused: 0 });
 });
+
+test.each<[recorded: 'as decided' | 'admitted', before: number, hurt: number]>([
+  ['as decided', 2, 0],
+  ['admitted', 0, 2],
+])(
+  'answers that were recorded %s are those of the rule and of the requirement beside it',
+  async (recorded, before, hurt) => {
+    const rules = rulesFrom(`
+domain: demo
+require: { keys: [customer], per: [tenant], limit: { unit: hour, requests_per_unit: 1 } }
+descriptors: [{ key: tenant, rate_limit: { unit: minute, requests_per_unit: 1 } }]
+`);
+    const memory = { maxCounters: 10_000, maxBytes: 10_000_000 };
+    const open = () => new ReplayEngine(rules, { shadowMode: false, quotaMode: false, spend: 'each', memory });
+    const service = open();
+    async function* traffic(): RecordedTraffic {
+      yield [0, 1, 2].map((ms) => {
+        const one = { timeMs: 1_700_000_000_000 + ms, request: decodeRequest(requestOf('tenant=a')) };
+        const { code, descriptors } = service.answer(one);
+        const decided = {
+          code,
+          descriptors: descriptors.map((own) => ({ code: own.code, remaining: own.remaining ?? 0 })),
+        };
+        const admitted = { code: 'OK', descriptors: [{ code: 'OK', remaining: 5 }] } as const;
+        return { ...one, answer: recorded === 'admitted' ? admitted : decided };
+      });
+    }
+    const [figures, data] = [new ReplayFigures(), new ReportData()];
+    await replay(traffic(), {
+      ...{ rules: open(), against: undefined, observers: [figures, data] },
+      ...{ counts: new TrafficCounts(), onBatch: () => {} },
+    });
+    expect(figures.result().change?.keysNewlyHurt).toBe(hurt);
+    const refusals = Array.from(data.rules.values(), ({ keys }) => [...keys.all].map(([, key]) => key));
+    expect(refusals).toEqual([before, before].map((of) => [expect.objectContaining({ before: of, after: 2 })]));
+  },
+);
 
 test("the limit of an override is not shown as that of the rule, and its keys' refusals are counted", async () => {
   const rules = engineWith('requests_per_unit: 4');

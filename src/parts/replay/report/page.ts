@@ -52,13 +52,13 @@ function notesSection({ warnings, counts, data, figures }: PageSource): Markup |
   const all = present([
     ...warnings,
     recorded &&
-      `${share(recorded.same, recorded.answers)} of ${counted(recorded.answers, 'recorded answer')} are the same in the replay.`,
+      `The same in the replay: ${share(recorded.same, recorded.answers)} of ${counted(recorded.answers, 'recorded answer')}.`,
     counts.unmapped > 0 &&
       `${counted(counts.unmapped, 'request')} without a descriptor from the mapping passed without being counted.`,
     counts.late > 0 && `${counted(counts.late, 'request')} came too far out of order to be sorted (--reorder).`,
     data.untracked > 0 &&
       `The keys of ${counted(data.untracked, 'request')} are in no list or plot of keys: there are too many.`,
-    counts.broken > 0 && `${counted(counts.broken, 'broken line')} of the input were skipped, such as:`,
+    counts.broken > 0 && `Skipped ${counted(counts.broken, 'broken line')} of the input, such as:`,
     ...counts.examples,
   ]);
   if (all.length === 0) return undefined;

@@ -5,6 +5,7 @@ import {
   byRule,
   type RecordedRequest,
   type ReplayedAnswer,
+  type ReplayedCode,
   type ReplayedDescriptor,
   type ReplayObserver,
 } from '../request.ts';
@@ -137,7 +138,12 @@ function recordedSide({ answer: recorded }: RecordedRequest, answer: ReplayedAns
   if (!recorded) return answer;
   const { code } = recorded;
   const codes = recorded.descriptors ?? codesBehind(code, answer);
-  return { code, descriptors: answer.descriptors.map((one, at) => ({ ...one, code: codes[at]?.code ?? one.code })) };
+  const coded = (one: ReplayedDescriptor, known?: ReplayedCode): ReplayedDescriptor => ({
+    ...one,
+    code: known ?? one.code,
+    ...(one.beside && { beside: coded(one.beside, known === 'OK' ? known : undefined) }), // less tight
+  });
+  return { code, descriptors: answer.descriptors.map((one, at) => coded(one, codes[at]?.code)) };
 }
 
 /** The requests and refusals of one key. */
