@@ -1,5 +1,4 @@
 import { connect, type Socket } from 'node:net';
-import { counted } from '../../base/texts.ts';
 import {
   asObject,
   asObjects,
@@ -125,7 +124,7 @@ function whyUnreachable(host: Host, fromHere: string | undefined): string | unde
   if (connections > 0 && failed >= connections)
     return failed === 1 ? "Envoy's only connection failed" : `all ${failed} connections from Envoy failed`;
   return requests > 0 && answered === 0
-    ? `connects, but answered none of ${counted(requests, 'request')}: is this Weir's gRPC port?`
+    ? `connects, but answered none of ${requests} requests: is this Weir's gRPC port?`
     : undefined;
 }
 
