@@ -1,6 +1,6 @@
 import { NEVER_MS } from '../../engine/algorithms/limit.ts';
 import { showCount } from '../../engine/algorithms/money.ts';
-import type { Answer, Verdict } from '../../engine/decide/decide.ts';
+import type { Answer, Limited, Verdict } from '../../engine/decide/decide.ts';
 import { shownRemaining, shownResetMs } from '../../engine/decide/shown.ts';
 import { untoldFacts } from '../../engine/decide/would-refuse.ts';
 import { answerSource } from '../../engine/ledger/debit.ts';
@@ -14,7 +14,6 @@ const MAX_DESCRIPTORS = 32;
 /** Maximum characters of a rule's path; longer paths, which only limits in requests have, are cut. */
 const MAX_PATH_LENGTH = 512;
 
-type Limited = Extract<Verdict, { kind: 'limited' }>;
 type Fields = Record<string, WireValue>;
 
 /**

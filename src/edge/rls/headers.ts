@@ -1,6 +1,6 @@
 import { type Decision, NEVER_MS } from '../../engine/algorithms/limit.ts';
 import { asInteger, decimal } from '../../engine/algorithms/money.ts';
-import { type Answer, limitedBy, type Verdict } from '../../engine/decide/decide.ts';
+import { type Answer, type Limited, limitedBy, type Verdict } from '../../engine/decide/decide.ts';
 import { shownRemaining, shownResetMs, toWholeSeconds } from '../../engine/decide/shown.ts';
 import { wouldRefuse } from '../../engine/decide/would-refuse.ts';
 import { type Limit, unitOf } from '../../engine/holds/limits.ts';
@@ -100,8 +100,6 @@ function fieldOf(items: readonly string[]): string {
   }
   return field;
 }
-
-type Limited = Extract<Verdict, { kind: 'limited' }>;
 
 /** The verdict that describes an answer, or undefined if none has a limit. */
 export function primaryVerdict(verdicts: readonly Verdict[], quotaMode: boolean): Limited | undefined {

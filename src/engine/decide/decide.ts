@@ -58,7 +58,8 @@ export type Verdict =
       readonly beside?: Limited;
     };
 
-type Limited = Extract<Verdict, { kind: 'limited' }>;
+/** A verdict with a limit. */
+export type Limited = Extract<Verdict, { kind: 'limited' }>;
 
 /** The verdicts on a descriptor that have a limit: the one that is shown, and those beside it. */
 export const limitedBy = (shown: Verdict | undefined): readonly Limited[] =>

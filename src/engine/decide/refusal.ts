@@ -1,7 +1,7 @@
 import { NEVER_MS } from '../algorithms/limit.ts';
 import { fillTemplate, isJsonType, type TemplateValues } from '../rules/match/template.ts';
 import type { RuleResponse } from '../rules/match/tree.ts';
-import { type Answer, limitedBy } from './decide.ts';
+import { type Answer, type Limited, limitedBy } from './decide.ts';
 import { describeApplied } from './overrides.ts';
 import { toWholeSeconds } from './shown.ts';
 
@@ -13,7 +13,6 @@ export interface Refusal {
   readonly headers: RuleResponse['headers'];
 }
 
-type Limited = ReturnType<typeof limitedBy>[number];
 type Responding = Limited & { readonly rule: { readonly response: RuleResponse } };
 
 const responds = (verdict: Limited): verdict is Responding =>

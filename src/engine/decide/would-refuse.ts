@@ -4,7 +4,7 @@ import type { Limit } from '../holds/limits.ts';
 import type { LedgerEntry } from '../ledger/debit.ts';
 import type { Rule } from '../rules/match/tree.ts';
 import { missingName } from '../rules/read/requirement.ts';
-import type { Answer, Verdict } from './decide.ts';
+import type { Answer, Limited, Verdict } from './decide.ts';
 import { describeApplied } from './overrides.ts';
 
 /** What spares a request that exceeds a limit: its shadow mode, another quota with room, or the service's shadow mode. */
@@ -28,8 +28,6 @@ interface Spared {
   readonly decision: LedgerEntry;
   readonly reason: SpareReason;
 }
-
-type Limited = Extract<Verdict, { kind: 'limited' }>;
 
 const NONE: readonly Spared[] = [];
 

@@ -6,6 +6,7 @@ import {
   type Answer,
   type Code,
   CountersUnavailable,
+  type Limited,
   type OtherDecision,
   type Verdict,
 } from '../../engine/decide/decide.ts';
@@ -27,7 +28,6 @@ import {
 } from './rule-counts.ts';
 import { type Counts, reservationRows, type Sums, storeCallBucket, sumRows, type Tallies, tallyRows } from './table.ts';
 
-type Limited = Extract<Verdict, { kind: 'limited' }>;
 type AllRuleCounts = ReturnType<typeof createRuleCounts>;
 
 /** The counts of one process, as sent to another. */

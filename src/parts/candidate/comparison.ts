@@ -1,4 +1,10 @@
-import { type Answer, limitedBy, type RequestDescriptor, type Verdict } from '../../engine/decide/decide.ts';
+import {
+  type Answer,
+  type Limited,
+  limitedBy,
+  type RequestDescriptor,
+  type Verdict,
+} from '../../engine/decide/decide.ts';
 import { isCommit } from '../../engine/holds/reports.ts';
 import { countedBy, type Entry, type Miss } from '../../engine/rules/match/match.ts';
 import type { Rule } from '../../engine/rules/match/tree.ts';
@@ -113,8 +119,6 @@ function count(into: Counts, wasRefused: boolean, isRefused: boolean): void {
 }
 
 const findRule = (verdict: Verdict): Rule | undefined => ('rule' in verdict ? verdict.rule : undefined);
-
-type Limited = Extract<Verdict, { kind: 'limited' }>;
 
 const isLimited = (verdict: Verdict): verdict is Limited => verdict.kind === 'limited';
 

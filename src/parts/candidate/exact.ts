@@ -1,6 +1,6 @@
 import type { WireRequest } from '../../edge/wire/wire.ts';
 import type { Spend } from '../../engine/algorithms/limit.ts';
-import type { Answer, Decider, Verdict } from '../../engine/decide/decide.ts';
+import type { Answer, Decider, Limited, Verdict } from '../../engine/decide/decide.ts';
 import { algorithmFor, isSameLimit, type Limit } from '../../engine/holds/limits.ts';
 import { type Entry, match } from '../../engine/rules/match/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../../engine/rules/match/tree.ts';
@@ -13,8 +13,6 @@ interface Decided {
   /** When both were decided. */
   readonly timeMs: number;
 }
-
-type Limited = Extract<Verdict, { kind: 'limited' }>;
 
 /**
  * Whether the candidate's verdict is that of a candidate in force. It is if its counter and the live one were equal at

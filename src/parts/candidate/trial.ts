@@ -8,6 +8,7 @@ import {
   CountersUnavailable,
   type Decider,
   decide,
+  type Limited,
   limitedBy,
   type RateLimitRequest,
 } from '../../engine/decide/decide.ts';
@@ -321,7 +322,7 @@ export class Trial {
   }
 }
 
-const isDegraded = ({ decision }: ReturnType<typeof limitedBy>[number]): boolean => decision.degraded !== undefined;
+const isDegraded = ({ decision }: Limited): boolean => decision.degraded !== undefined;
 
 /** All descriptors of a request are tried. */
 const EVERY = { sampled: undefined, areAlone: true } as const;

@@ -7,7 +7,7 @@ import { decodeRequest } from '../../edge/wire/codec.ts';
 import type { WireRequest } from '../../edge/wire/wire.ts';
 import { showMoney } from '../../engine/algorithms/money.ts';
 import type { Counters } from '../../engine/backends/key.ts';
-import type { Answer, RateLimitRequest, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
+import type { Answer, Limited, RateLimitRequest, RequestDescriptor, Verdict } from '../../engine/decide/decide.ts';
 import { describeApplied } from '../../engine/decide/overrides.ts';
 import { shownRemaining } from '../../engine/decide/shown.ts';
 import { spareTexts, untoldFacts, wouldRefuse } from '../../engine/decide/would-refuse.ts';
@@ -137,8 +137,6 @@ function writeLines(wire: WireRequest, answer: Answer, options: RequestLogOption
     return printable(`${got}: ${describeVerdict(domain, descriptor, verdict, options)}${tried.join('')}`);
   });
 }
-
-type Limited = Extract<Verdict, { kind: 'limited' }>;
 
 /** The remaining hits, as answers show them; of a budget an amount. */
 const leftOf = (verdict: Limited): number | string => {
